@@ -256,22 +256,22 @@ func (a *Actor[S, M, R]) waitForReply(ctx context.Context, n *entry[M, R]) error
 	asked := n.kind == kindExclusive // n is not ours to look at once we have left
 	switch a.sleepUntilReply(ctx, n) {
 	case stateAbandoned:
-		return a.abandonError(ctx, asked)
+		return a.newAbandonError(ctx, asked)
 	case stateLeader:
 		if a.gathers {
 			runtime.Gosched()
 			a.takeMore()
 		}
 		if !a.runAsLeader(ctx, n) {
-			return a.abandonError(ctx, asked)
+			return a.newAbandonError(ctx, asked)
 		}
 	}
 	return nil
 }
 
-// abandonError is the error of a caller that left. One that asked for the actor
+// newAbandonError is the error of a caller that left. One that asked for the actor
 // never got it, so nothing is in doubt.
-func (a *Actor[S, M, R]) abandonError(ctx context.Context, asked bool) error {
+func (a *Actor[S, M, R]) newAbandonError(ctx context.Context, asked bool) error {
 	if asked {
 		return ctx.Err()
 	}

@@ -77,7 +77,7 @@ func HomeOf[S any, K comparable](space *Space[K]) (Home[S, K], error) {
 // [ElsewhereError] if not.
 func (h Home[S, K]) Locate(k K) (Key[S, K], error) {
 	if h.space == nil {
-		return Key[S, K]{}, zeroHomeError[S]()
+		return Key[S, K]{}, newZeroHomeError[S]()
 	}
 	owner, err := h.space.locateShard(k)
 	if err != nil {
@@ -104,7 +104,7 @@ type Shard[S any, K comparable, V any] struct {
 // NewShard returns an empty shard: NewShard[Account](east).
 func NewShard[V any, S any, K comparable](home Home[S, K]) (*Shard[S, K, V], error) {
 	if home.shard == nil {
-		return nil, zeroHomeError[S]()
+		return nil, newZeroHomeError[S]()
 	}
 	return &Shard[S, K, V]{home: home, rows: make(map[K]V)}, nil
 }
@@ -119,7 +119,7 @@ func (s *Shard[S, K, V]) Load(k Key[S, K]) (V, error) {
 	defer s.mu.RUnlock()
 	v, ok := s.rows[k.value]
 	if !ok {
-		return none, absentError(k)
+		return none, newAbsentError(k)
 	}
 	return v, nil
 }
@@ -195,11 +195,11 @@ func (tx *Tx[S, K, V]) Load(k Key[S, K]) (V, error) {
 		return v, nil
 	}
 	if _, ok := tx.deleted[k.value]; ok {
-		return none, absentError(k)
+		return none, newAbsentError(k)
 	}
 	v, ok := tx.shard.rows[k.value]
 	if !ok {
-		return none, absentError(k)
+		return none, newAbsentError(k)
 	}
 	return v, nil
 }
@@ -230,4 +230,6 @@ func (tx *Tx[S, K, V]) Delete(k Key[S, K]) error {
 	return nil
 }
 
-func absentError[S any, K comparable](k Key[S, K]) error { return fmt.Errorf("%w: %v", ErrAbsent, k) }
+func newAbsentError[S any, K comparable](k Key[S, K]) error {
+	return fmt.Errorf("%w: %v", ErrAbsent, k)
+}

@@ -237,7 +237,7 @@ func (e *ElsewhereError) Error() string {
 // Is reports whether target is [ErrElsewhere].
 func (e *ElsewhereError) Is(target error) bool { return target == ErrElsewhere }
 
-// zeroHomeError is the error of a Home that HomeOf did not make.
-func zeroHomeError[S any]() error {
+// newZeroHomeError is the error of a Home that HomeOf did not make.
+func newZeroHomeError[S any]() error {
 	return fmt.Errorf("%w: the zero Home of %v: get it from HomeOf", ErrUndeclared, reflect.TypeFor[S]())
 }

@@ -176,7 +176,7 @@ func (c *Cache[K, V]) lookupEntry(ctx context.Context, key K) *entry[V] {
 // before.
 func (c *Cache[K, V]) Invalidate(keys ...K) {
 	for _, key := range keys {
-		l := c.flightShardOf(key)
+		l := c.findFlightShard(key)
 		l.mu.Lock()
 		if f := l.flights[key]; f != nil {
 			f.load.Invalidate()
@@ -323,18 +323,6 @@ type counters struct {
 	stale, loads, loadErrors, joined, discarded atomic.Uint64
 	evictions, invalidations, flushes           atomic.Uint64
 	loadNS                                      atomic.Int64
-}
-
-// startLoadTimer counts a load from now until what it returns is called, with what became of it.
-func (c *Cache[K, V]) startLoadTimer() func(err *error) {
-	n, began := &c.counters, time.Now()
-	return func(err *error) {
-		n.loads.Add(1)
-		n.loadNS.Add(int64(time.Since(began)))
-		if *err != nil && !c.isNotFound(*err) {
-			n.loadErrors.Add(1)
-		}
-	}
 }
 
 // counterStripes is over how many cache lines a counter of every Get is spread, so that cores

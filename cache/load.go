@@ -60,7 +60,7 @@ func (f *flight[V]) wait(ctx, closing context.Context) (V, error) {
 	}
 }
 
-func (c *Cache[K, V]) flightShardOf(key K) *flightShard[K, V] {
+func (c *Cache[K, V]) findFlightShard(key K) *flightShard[K, V] {
 	return &c.flights[maphash.Comparable(c.seed, key)%flightShards]
 }
 
@@ -80,7 +80,7 @@ func (c *Cache[K, V]) getOrCreateFlight(ctx context.Context, key K) (f *flight[V
 	if same := key; same != key {
 		return nil, false, ErrKey
 	}
-	l := c.flightShardOf(key)
+	l := c.findFlightShard(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	epoch := c.epochs.Current()
@@ -115,7 +115,7 @@ func (c *Cache[K, V]) getOrCreateFlight(ctx context.Context, key K) (f *flight[V
 
 // refreshInBackground loads a key again, unless a load is under way, and does not wait for it.
 func (c *Cache[K, V]) refreshInBackground(ctx context.Context, key K) {
-	l := c.flightShardOf(key)
+	l := c.findFlightShard(key)
 	l.mu.Lock()
 	wait := l.flights[key] != nil
 	if e, ok := c.entries.GetIfPresent(key); ok && c.elapsed() < e.retryAt {
@@ -188,7 +188,7 @@ func (c *Cache[K, V]) finishLoad(key K, f *flight[V], value V, err error) {
 		err = ErrClosed // which is why its context has ended
 	}
 	f.value, f.err = value, err
-	l := c.flightShardOf(key)
+	l := c.findFlightShard(key)
 	l.mu.Lock()
 	// If there is a flush right after this the entry is of an older epoch, and not seen.
 	if f.load.IsFresh(c.epochs.Current()) {
@@ -319,5 +319,17 @@ func (c *Cache[K, V]) runMany(keys []K, flights []*flight[V]) {
 	many, err = c.opts.LoadMany(ctx, keys)
 	for i, key := range keys {
 		flights[i].size = c.measureEntry(key, many[key])
+	}
+}
+
+// startLoadTimer counts a load from now until what it returns is called, with what became of it.
+func (c *Cache[K, V]) startLoadTimer() func(err *error) {
+	n, began := &c.counters, time.Now()
+	return func(err *error) {
+		n.loads.Add(1)
+		n.loadNS.Add(int64(time.Since(began)))
+		if *err != nil && !c.isNotFound(*err) {
+			n.loadErrors.Add(1)
+		}
 	}
 }

@@ -144,7 +144,7 @@ func TestChiSquaredZAgreesWithPublishedQuantiles(t *testing.T) {
 	for _, q := range []struct{ freedom, chi2, z float64 }{
 		{10, 18.307, 1.6449}, {10, 2.558, -2.3263}, {100, 124.342, 1.6449}, {100, 149.449, 3.0902}, {100, 70.065, -2.3263},
 	} {
-		if got := chiSquaredZ(q.chi2, q.freedom); math.Abs(got-q.z) > 0.03 {
+		if got := computeChiSquaredZ(q.chi2, q.freedom); math.Abs(got-q.z) > 0.03 {
 			t.Errorf("chi2 %v with %v degrees of freedom: z %.4f, want %.4f", q.chi2, q.freedom, got, q.z)
 		}
 	}

@@ -42,7 +42,7 @@ func Matrix(f Function, o MeasureOptions) ([][]float64, error) {
 	for i := range rows {
 		rows[i] = make([]float64, m.hashBits)
 		for j := range rows[i] {
-			rows[i][j] = m.flipProbability(i, j)
+			rows[i][j] = m.computeFlipProbability(i, j)
 		}
 	}
 	return rows, nil
@@ -102,8 +102,8 @@ func newFlipMatrix(f Function, o MeasureOptions) *flipMatrix {
 	return m
 }
 
-// flipProbability is how often key bit i flipped hash bit j.
-func (m *flipMatrix) flipProbability(i, j int) float64 {
+// computeFlipProbability is how often key bit i flipped hash bit j.
+func (m *flipMatrix) computeFlipProbability(i, j int) float64 {
 	return float64(m.flips[i].count(j)) / float64(m.samples)
 }
 
@@ -116,7 +116,7 @@ func (m *flipMatrix) toAvalanche(alpha float64) Avalanche {
 	var sum, squares float64
 	for i := range m.flips {
 		for j := range m.hashBits {
-			p := m.flipProbability(i, j)
+			p := m.computeFlipProbability(i, j)
 			z := (p - 0.5) * 2 * math.Sqrt(n)
 			sum += p
 			squares += z * z
@@ -127,7 +127,7 @@ func (m *flipMatrix) toAvalanche(alpha float64) Avalanche {
 	}
 	a.Mean = sum / pairs
 	a.MeanZ = (a.Mean - 0.5) * 2 * math.Sqrt(n*pairs)
-	a.SpreadZ = chiSquaredZ(squares, pairs)
+	a.SpreadZ = computeChiSquaredZ(squares, pairs)
 	// One pair in this many may stray, so each gets its share of alpha.
 	a.Noise = zLimit(alpha/pairs) / (2 * math.Sqrt(n))
 	limit := zLimit(alpha)
@@ -203,7 +203,7 @@ func newSpread(counts []int, hashBits int) Spread {
 		want := float64(keys) * bucketShare(i, len(counts), hashBits)
 		s.Chi2 += (float64(got) - want) * (float64(got) - want) / want
 	}
-	s.Z = chiSquaredZ(s.Chi2, float64(len(counts)-1))
+	s.Z = computeChiSquaredZ(s.Chi2, float64(len(counts)-1))
 	return s
 }
 
@@ -240,9 +240,9 @@ func (s Spread) isWorseThan(t Spread) bool {
 	return math.Abs(s.Z) > math.Abs(t.Z)
 }
 
-// chiSquaredZ turns a chi-squared statistic into a standard normal one by the
+// computeChiSquaredZ turns a chi-squared statistic into a standard normal one by the
 // cube root of Wilson and Hilferty, which holds far into both tails.
-func chiSquaredZ(chi2, freedom float64) float64 {
+func computeChiSquaredZ(chi2, freedom float64) float64 {
 	v := 2 / (9 * freedom)
 	return (math.Cbrt(chi2/freedom) - (1 - v)) / math.Sqrt(v)
 }

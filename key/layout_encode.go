@@ -114,15 +114,15 @@ func (f *Field) appendValue(dst []byte, v any) ([]byte, error) {
 		return f.appendColumn(dst, v)
 	}
 	if v == (absentValue{}) {
-		return nil, f.misfitError(errMissing)
+		return nil, f.newMisfitError(errMissing)
 	}
 	t, ok := v.(time.Time)
 	if !ok {
-		return nil, f.misfitError(fmt.Errorf("want time, got %T", v))
+		return nil, f.newMisfitError(fmt.Errorf("want time, got %T", v))
 	}
 	span, err := spanOf(f.Bucket, t)
 	if err != nil {
-		return nil, f.misfitError(err)
+		return nil, f.newMisfitError(err)
 	}
 	return AppendInt(dst, span.Index()), nil
 }
@@ -130,19 +130,19 @@ func (f *Field) appendValue(dst []byte, v any) ([]byte, error) {
 // appendColumn appends the field's column itself.
 func (f *Field) appendColumn(dst []byte, v any) ([]byte, error) {
 	if v == (absentValue{}) {
-		return nil, f.misfitError(errMissing)
+		return nil, f.newMisfitError(errMissing)
 	}
 	dst, err := appendTyped(dst, f.Type, v)
 	if err != nil {
-		return nil, f.misfitError(err)
+		return nil, f.newMisfitError(err)
 	}
 	return dst, nil
 }
 
 var errMissing = errors.New("missing")
 
-// misfitError names the column that does not fit, and its field.
-func (f *Field) misfitError(cause error) error {
+// newMisfitError names the column that does not fit, and its field.
+func (f *Field) newMisfitError(cause error) error {
 	if f.isColumn() {
 		return fmt.Errorf("%w: %s: %w", ErrColumn, f.Column, cause)
 	}

@@ -41,7 +41,7 @@ func (p *layoutParser) parseLayout() error {
 			return nil
 		}
 		if !p.acceptByte('|') {
-			return p.expectedError(`"|" or the end`)
+			return p.newExpectedError(`"|" or the end`)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (p *layoutParser) parseField() (Field, error) {
 	name := p.scanWord()
 	if name == "" || isDigit(name[0]) {
 		p.off = start
-		return Field{}, p.expectedError("a column name, a time bucket or a salt")
+		return Field{}, p.newExpectedError("a column name, a time bucket or a salt")
 	}
 	if p.acceptByte('(') {
 		return p.parseFunction(name, start)
@@ -105,7 +105,7 @@ func (p *layoutParser) parseType() (Type, error) {
 		}
 	}
 	p.off = start
-	return 0, p.expectedError("a type (" + strings.Join(typeNames[1:], ", ") + ")")
+	return 0, p.newExpectedError("a type (" + strings.Join(typeNames[1:], ", ") + ")")
 }
 
 // parseFunction reads the arguments of the function name, whose opening parenthesis
@@ -139,7 +139,7 @@ func (p *layoutParser) parseSalt() (f Field, err error) {
 	digits := p.scanWord()
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
 		p.off = start
-		return Field{}, p.expectedError("a number of salts")
+		return Field{}, p.newExpectedError("a number of salts")
 	}
 	f.Salts, err = strconv.Atoi(digits)
 	if err != nil || checkSalts(f.Salts) != nil {
@@ -170,7 +170,7 @@ func (p *layoutParser) parseColumnName() (string, error) {
 	name := p.scanWord()
 	if name == "" || isDigit(name[0]) {
 		p.off = start
-		return "", p.expectedError("a column name")
+		return "", p.newExpectedError("a column name")
 	}
 	return name, nil
 }
@@ -211,13 +211,13 @@ func (p *layoutParser) acceptByte(c byte) bool {
 
 func (p *layoutParser) expectByte(c byte, what string) error {
 	if !p.acceptByte(c) {
-		return p.expectedError(what)
+		return p.newExpectedError(what)
 	}
 	return nil
 }
 
-// expectedError reports that something else stands at the next token.
-func (p *layoutParser) expectedError(what string) error {
+// newExpectedError reports that something else stands at the next token.
+func (p *layoutParser) newExpectedError(what string) error {
 	p.peek()
 	start := p.off
 	found := "the end"

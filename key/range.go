@@ -148,7 +148,7 @@ func (f *Field) appendUpper(dst []byte, to any) ([]byte, error) {
 	}
 	last, err := spanOf(f.Bucket, t.Add(-1))
 	if err != nil {
-		return nil, f.misfitError(err)
+		return nil, f.newMisfitError(err)
 	}
 	return AppendInt(dst, last.Index()+1), nil
 }

@@ -173,7 +173,7 @@ func (r *Anchor) Route(h hash.Stable) int {
 	at, _ := bits.Mul64(h.Uint64(), uint64(len(r.buckets)))
 	b := r.buckets[at]
 	for b.left >= 0 {
-		at, _ = bits.Mul64(mixSalt(h.Uint64(), at), uint64(b.left))
+		at, _ = bits.Mul64(hashSalt(h.Uint64(), at), uint64(b.left))
 		// Drawn from the list as it was when b lost its node, at may have
 		// been another node's place by then: follow the node that took it.
 		to := r.buckets[at]

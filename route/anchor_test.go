@@ -160,7 +160,7 @@ func replayAnchor(s AnchorState, h hash.Stable) int {
 				break
 			}
 		}
-		at = list[mulHigh(mixSalt(h.Uint64(), uint64(at)), len(list))]
+		at = list[mulHigh(hashSalt(h.Uint64(), uint64(at)), len(list))]
 	}
 	return at
 }

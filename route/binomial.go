@@ -98,8 +98,8 @@ func (r *Binomial) Route(h hash.Stable) int {
 // draws do: just past a power of two this takes about 3/4 of the time.
 func (r *Binomial) redrawSparse(x, at uint64) int {
 	smaller := r.mask >> 1
-	first := mixSalt(x, redrawSalt)
-	second := mixSalt(first, redrawSalt)
+	first := hashSalt(x, redrawSalt)
+	second := hashSalt(first, redrawSalt)
 	first, second = first&r.mask, second&r.mask
 	hit := lessBit(at, r.n)
 	fall1, fall2 := lessBit(first, smaller+1), lessBit(second, smaller+1)
@@ -129,7 +129,7 @@ func (r *Binomial) redrawOwner(x uint64) int {
 	}
 	smaller := r.mask >> 1
 	for i, y := 0, x; i < maxRedraws; i++ {
-		y = mixSalt(y, redrawSalt)
+		y = hashSalt(y, redrawSalt)
 		at := y & r.mask
 		if at <= smaller {
 			break
@@ -147,7 +147,7 @@ func (r *Binomial) redrawOwner(x uint64) int {
 func withinLevel(at, x uint64) uint64 {
 	level := bits.Len64(at)
 	end := uint64(1) << (level & 63)
-	return end>>1 | mixSalt(x, uint64(level))&((end-1)>>1)
+	return end>>1 | hashSalt(x, uint64(level))&((end-1)>>1)
 }
 
 // RouteN implements [Router]: further nodes own the hashes derived from h.

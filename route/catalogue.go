@@ -33,7 +33,7 @@ type Kind struct {
 // not the same for kinds that have a history or a table of fixed size.
 func (k Kind) With(r Router, nodes ...Node) (Router, error) {
 	if k.edits.with == nil {
-		return nil, k.unlistedError()
+		return nil, k.newUnlistedError()
 	}
 	return k.edits.with(r, nodes)
 }
@@ -42,13 +42,13 @@ func (k Kind) With(r Router, nodes ...Node) (Router, error) {
 // leave one after the other. It keeps r's options.
 func (k Kind) Without(r Router, names ...string) (Router, error) {
 	if k.edits.without == nil {
-		return nil, k.unlistedError()
+		return nil, k.newUnlistedError()
 	}
 	return k.edits.without(r, names)
 }
 
-// unlistedError is the error of a kind that [Kinds] does not return.
-func (k Kind) unlistedError() error {
+// newUnlistedError is the error of a kind that [Kinds] does not return.
+func (k Kind) newUnlistedError() error {
 	return fmt.Errorf("%w: %q is not from Kinds", ErrUnknownKind, k.Name)
 }
 

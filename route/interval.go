@@ -119,26 +119,26 @@ func (r *Interval) WithoutRelabelled(name string) (*Interval, error) {
 func closeGap(nodes []Node, at int) []Node {
 	left := len(nodes) - 1
 	middle := left / 2
-	if gapCost(middle, left)+keptShare(at, middle, left) < gapCost(at, left) {
+	if computeGapCost(middle, left)+computeKeptShare(at, middle, left) < computeGapCost(at, left) {
 		nodes[at] = nodes[middle]
 		at = middle
 	}
 	return slices.Delete(nodes, at, at+1)
 }
 
-// gapCost returns what moves when the gap of a node is closed at index k and
+// computeGapCost returns what moves when the gap of a node is closed at index k and
 // left nodes remain, as a multiple of 1/(left*(left+1)) of all keys. The nodes
 // before the gap lose 1, 2, … k such parts to their neighbours, those
 // behind it 1, 2, … left-k, counted from the ends.
-func gapCost(k, left int) int64 {
+func computeGapCost(k, left int) int64 {
 	before, behind := int64(k), int64(left-k)
 	return (before*(before+1) + behind*(behind+1)) / 2
 }
 
-// keptShare returns, in the same unit, what the node at index i keeps when the gap
+// computeKeptShare returns, in the same unit, what the node at index i keeps when the gap
 // is closed at index k. It is what moves in addition if another node takes
 // over i's interval instead.
-func keptShare(i, k, left int) int64 {
+func computeKeptShare(i, k, left int) int64 {
 	if i < k {
 		return int64(left - i)
 	}

@@ -178,7 +178,7 @@ func CompareKinds(kinds []Kind, nodes []Node, change Change, keys iter.Seq[hash.
 // applyTo returns routers of one kind before and after the change.
 func (c Change) applyTo(k Kind, nodes []Node) (before, after Router, err error) {
 	if k.New == nil {
-		return nil, nil, k.unlistedError()
+		return nil, nil, k.newUnlistedError()
 	}
 	if before, err = k.New(nodes); err != nil {
 		return nil, nil, err
@@ -313,7 +313,7 @@ func (t *tally) isSameNode(from, to int) bool {
 }
 
 func (t *tally) toMovement() Movement {
-	m := Movement{Minimum: t.minimumMoved()}
+	m := Movement{Minimum: t.computeMinimumMoved()}
 	if t.total == 0 {
 		return m
 	}
@@ -332,8 +332,8 @@ func (t *tally) toMovement() Movement {
 	return m
 }
 
-// minimumMoved is what the nodes that grow must gain.
-func (t *tally) minimumMoved() float64 {
+// computeMinimumMoved is what the nodes that grow must gain.
+func (t *tally) computeMinimumMoved() float64 {
 	if len(t.before.nodes) == 0 || len(t.after.nodes) == 0 {
 		if len(t.before.nodes) == len(t.after.nodes) {
 			return 0

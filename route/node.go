@@ -109,8 +109,8 @@ func unknownNodeError(name string, nodes []Node) error {
 	return fmt.Errorf("%w: %q, want one of %s", ErrUnknownNode, name, strings.Join(names, ", "))
 }
 
-// removedTwiceError is the error for a name that is to be removed a second time.
-func removedTwiceError(name string) error {
+// newRemovedTwiceError is the error for a name that is to be removed a second time.
+func newRemovedTwiceError(name string) error {
 	return fmt.Errorf("%w: %q is to be removed twice: name it once", ErrDuplicateName, name)
 }
 
@@ -128,7 +128,7 @@ func withoutNodes(nodes []Node, names ...string) ([]Node, error) {
 		if here, known := stays[name]; !known {
 			errs = append(errs, unknownNodeError(name, nodes))
 		} else if !here {
-			errs = append(errs, removedTwiceError(name))
+			errs = append(errs, newRemovedTwiceError(name))
 		} else {
 			stays[name] = false
 		}
@@ -155,7 +155,7 @@ func withoutLast(nodes []Node, names ...string) ([]Node, error) {
 			errs = append(errs, unknownNodeError(name, nodes))
 			continue
 		case i == gone:
-			errs = append(errs, removedTwiceError(name))
+			errs = append(errs, newRemovedTwiceError(name))
 		case i < left:
 			errs = append(errs, fmt.Errorf("%w: %q is node %d of %d, and only the last can go: use a router that can lose any node", ErrNotRemovable, name, i, len(nodes)))
 		}

@@ -37,7 +37,7 @@ func newZoneSpread(nodes []Node) zoneSpread {
 	return s
 }
 
-func (s *zoneSpread) zoneOf(node int) int {
+func (s *zoneSpread) findZone(node int) int {
 	if s.zone == nil {
 		return node
 	}
@@ -57,7 +57,7 @@ func (s *zoneSpread) appendDistinct(dst []int, n, limit int, at func(i int) int)
 	from := len(dst)
 	used := newSmallSet(n, s.zoneCount)
 	for i := 0; i < limit && len(dst)-from < min(n, s.zoneCount); i++ {
-		if node := at(i); used.add(s.zoneOf(node)) {
+		if node := at(i); used.add(s.findZone(node)) {
 			dst = append(dst, node)
 		}
 	}
@@ -130,11 +130,11 @@ func (s *smallSet) add(x int) bool {
 	return true
 }
 
-// mixSalt draws a fresh hash from x, one for each salt: the two halves of one
+// hashSalt draws a fresh hash from x, one for each salt: the two halves of one
 // long product folded together. Its input is a good hash already, so it need
 // not mix, only be independent; that takes a third of the time of a hash
 // function. Placement depends on it: it must never change.
-func mixSalt(x, salt uint64) uint64 {
+func hashSalt(x, salt uint64) uint64 {
 	hi, lo := bits.Mul64(x^salt*0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
 	return hi ^ lo
 }

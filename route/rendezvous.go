@@ -230,8 +230,8 @@ func (r *Rendezvous) passOver(picked []int, node int) bool {
 	if len(picked) >= r.spread.zoneCount {
 		return slices.Contains(picked, node)
 	}
-	zone := r.spread.zoneOf(node)
-	return slices.ContainsFunc(picked, func(p int) bool { return r.spread.zoneOf(p) == zone })
+	zone := r.spread.findZone(node)
+	return slices.ContainsFunc(picked, func(p int) bool { return r.spread.findZone(p) == zone })
 }
 
 // appendBySort is RouteN for many answers among many nodes: it sorts them.

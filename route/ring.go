@@ -109,7 +109,7 @@ func (r *Ring) Route(h hash.Stable) int {
 
 // find returns the slot of the first point at or after h.
 func (r *Ring) find(h hash.Stable) int {
-	key := circlePlace(h)
+	key := computeCirclePlace(h)
 	i := slotOf(key, r.searchSlots)
 	// The first step is a subtraction's borrow, not a branch: one key in five
 	// takes it, which no processor predicts, and one in thirty goes further.
@@ -168,9 +168,9 @@ const (
 
 func (p point) nodeIndex() int { return int(p & nodeMask) }
 
-// circlePlace returns where h is on the circle. Points there, whosever they are, do
+// computeCirclePlace returns where h is on the circle. Points there, whosever they are, do
 // not compare less than it.
-func circlePlace(h hash.Stable) point { return point(h.Uint64() &^ nodeMask) }
+func computeCirclePlace(h hash.Stable) point { return point(h.Uint64() &^ nodeMask) }
 
 // pointCounts returns how many points each node gets, and their sum.
 func pointCounts(nodes []Node, perWeight int) (counts []int, total int, err error) {
@@ -211,7 +211,7 @@ func makeSlots(points []point) (slots []point, searched int) {
 			slots = append(slots, p)
 		}
 	}
-	end := circlePlace(hash.Restore(math.MaxUint64)) | point(points[0].nodeIndex())
+	end := computeCirclePlace(hash.Restore(math.MaxUint64)) | point(points[0].nodeIndex())
 	for slots = append(slots, end); len(slots) < searched; {
 		slots = append(slots, end)
 	}
@@ -225,7 +225,7 @@ func sortedPoints(nodes []Node, hs []hash.Stable, counts []int, total int) ([]po
 	starts := make([]uint32, total+1)
 	for i, h := range hs {
 		for j := range counts[i] {
-			p := circlePlace(h.Derive(uint64(j)))
+			p := computeCirclePlace(h.Derive(uint64(j)))
 			unsorted = append(unsorted, p|point(i))
 			starts[slotOf(p, total)+1]++
 		}

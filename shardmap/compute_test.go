@@ -57,7 +57,7 @@ func TestLoadOrCompute_AFailureStoresNothing(t *testing.T) {
 		t.Errorf("%v, %v, %v", v, loaded, err)
 	}
 	mustPanic(t, func() { _, _, _ = m.LoadOrCompute(1, func() (int, error) { panic("stop") }) })
-	if n := lockedChains(m.ensureState().activeTable()); n != 0 || m.Len() != 0 {
+	if n := lockedChains(m.ensureState().loadTable()); n != 0 || m.Len() != 0 {
 		t.Fatalf("%d chains are locked, and %d entries there", n, m.Len())
 	}
 	if v, loaded, err := m.LoadOrCompute(1, func() (int, error) { return 7, nil }); v != 7 || loaded || err != nil {

@@ -29,9 +29,9 @@ const (
 	tagBytes         = 0x0001010101010100 // one bit in the byte of every slot
 )
 
-// tagOf returns the tag of hash: its low 7 bits, which hardly matter to the
+// computeTag returns the tag of hash: its low 7 bits, which hardly matter to the
 // choice of the bucket, and a bit that makes it differ from 0.
-func tagOf(hash uint64) uint64 { return hash&0x7f | 0x80 }
+func computeTag(hash uint64) uint64 { return hash&0x7f | 0x80 }
 
 // matchTag marks, in bit 7 of its byte, every slot whose tag is tag. A slot
 // above a match may be marked wrongly; the key decides.
@@ -54,7 +54,7 @@ type entryTable[K comparable, V any] struct {
 
 func (t *entryTable[K, V]) init(opts Options) {
 	key, value := reflect.TypeFor[K](), reflect.TypeFor[V]()
-	t.box = boxKindOf(value)
+	t.box = findBoxKind(value)
 	t.hashesWord = isBitwise(key) && key.Size() <= wordBytes
 	shape := geometry{bucketBytes: entryBucketBytes, slots: entrySlots, sizes: entrySizes()}
 	t.table.init(t, shape, opts)
@@ -74,7 +74,7 @@ func (t *entryTable[K, V]) findEntry(key K, hash uint64) unsafe.Pointer {
 	seg := findSegment(t.shardOf(hash).loadDirectory(), hash)
 	for b := seg.bucketAt(seg.rootIndex(hash), entryBucketBytes); ; {
 		header := atomic.LoadUint64(wordAt(b, headerWord))
-		for marks := matchTag(header, tagOf(hash)); marks != 0; marks &= marks - 1 {
+		for marks := matchTag(header, computeTag(hash)); marks != 0; marks &= marks - 1 {
 			p := atomic.LoadPointer(entrySlot(b, uint(bits.TrailingZeros64(marks))/8))
 			if p != nil && *(*K)(p) == key {
 				return p
@@ -125,7 +125,7 @@ func (t *entryTable[K, V]) findOrReserve(c *entryCursor, key K, reserve bool) bo
 // findInChain fills in the place of key, or else the first free one, and returns
 // the last bucket of the chain.
 func (t *entryTable[K, V]) findInChain(c *entryCursor, key K) (last unsafe.Pointer) {
-	tag := tagOf(c.hash)
+	tag := computeTag(c.hash)
 	for b, header := c.root, c.header; ; {
 		for m := matchTag(header, tag); m != 0; m &= m - 1 {
 			slot := uint(bits.TrailingZeros64(m)) / 8
@@ -163,7 +163,7 @@ func (c *entryCursor) setTag(tag uint64) {
 // still believes in an older tag of this slot may find the entry as soon as
 // the pointer is there, and then no other reader may miss it.
 func (c *entryCursor) insert(entry unsafe.Pointer) {
-	c.setTag(tagOf(c.hash))
+	c.setTag(computeTag(c.hash))
 	atomic.StorePointer(entrySlot(c.bucket, c.slot), entry)
 }
 
@@ -195,7 +195,7 @@ func (t *entryTable[K, V]) storeEntry(key K, value V) {
 		t.storeEntrySlow(t.lock(hash), hash, key, &value, box)
 		return
 	}
-	if m := matchTag(header, tagOf(hash)); m != 0 {
+	if m := matchTag(header, computeTag(hash)); m != 0 {
 		slot := entrySlot(b, uint(bits.TrailingZeros64(m))/8)
 		if p := atomic.LoadPointer(slot); p != nil && *(*K)(p) == key {
 			if box != nil {
@@ -353,8 +353,8 @@ type pointerBox[K comparable] struct {
 	pointer unsafe.Pointer
 }
 
-// boxKindOf chooses the cheapest box for values of type v.
-func boxKindOf(v reflect.Type) boxKind {
+// findBoxKind chooses the cheapest box for values of type v.
+func findBoxKind(v reflect.Type) boxKind {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.UnsafePointer, reflect.Chan, reflect.Map, reflect.Func:
 		return boxPointer
@@ -383,7 +383,7 @@ func (t *entryTable[K, V]) newBox(key K, value V) unsafe.Pointer {
 func (t *entryTable[K, V]) loadBox(p unsafe.Pointer) V {
 	switch t.box {
 	case boxWord:
-		return fromWord[V]((*wordBox[K])(p).word.Load())
+		return decodeWord[V]((*wordBox[K])(p).word.Load())
 	case boxPointer:
 		q := atomic.LoadPointer(&(*pointerBox[K])(p).pointer)
 		return *(*V)(unsafe.Pointer(&q))
@@ -413,8 +413,8 @@ func toWord[T any](v *T) (w uint64) {
 	return w
 }
 
-// fromWord undoes toWord.
-func fromWord[T any](w uint64) T { return *(*T)(unsafe.Pointer(&w)) }
+// decodeWord undoes toWord.
+func decodeWord[T any](w uint64) T { return *(*T)(unsafe.Pointer(&w)) }
 
 // Segments of the entry layout contain pointers, and to such objects between
 // 512 bytes and 32 KiB the allocator adds a header of 8 bytes, which would
@@ -520,7 +520,7 @@ func appendEntry(seg segment, hash uint64, entry unsafe.Pointer) bool {
 		b = (*entryBucket)(seg.bucketAt(b.link, entryBucketBytes))
 	}
 	slot := bits.TrailingZeros64(freeSlots(b.header)) / 8
-	b.header |= tagOf(hash) << (8 * slot)
+	b.header |= computeTag(hash) << (8 * slot)
 	b.slots[slot-1] = entry
 	return true
 }

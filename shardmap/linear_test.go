@@ -409,8 +409,8 @@ func TestDeletingRaisesTheVersion(t *testing.T) {
 // the map has its first, smallest segment.
 func rootNeighbour[V any](m *Map[uint64, V]) uint64 {
 	s := m.ensureState()
-	first := segment{roots: uint32(s.activeTable().sizes[0].buckets)}
-	root := func(k uint64) uint64 { return first.rootIndex(s.activeTable().seeds.hashWord(k)) }
+	first := segment{roots: uint32(s.loadTable().sizes[0].buckets)}
+	root := func(k uint64) uint64 { return first.rootIndex(s.loadTable().seeds.hashWord(k)) }
 	k := uint64(1)
 	for root(k) != root(0) {
 		k++

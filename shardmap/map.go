@@ -66,7 +66,7 @@ func (m *Map[K, V]) ensureState() *mapState[K, V] {
 
 func (m *Map[K, V]) makeState() *mapState[K, V] {
 	opts, err := Options{}.withDefaults()
-	assertInvariant(err == nil, "the zero Options are valid")
+	checkInvariant(err == nil, "the zero Options are valid")
 	m.state.CompareAndSwap(nil, newMapState[K, V](opts))
 	return m.state.Load()
 }
@@ -135,14 +135,14 @@ func (m *Map[K, V]) Len() int {
 	if s == nil {
 		return 0
 	}
-	return s.activeTable().len()
+	return s.loadTable().len()
 }
 
 // Clear deletes all entries that are there when it is called. It is atomic
 // for each key, not for the map: an entry stored meanwhile may stay or go.
 func (m *Map[K, V]) Clear() {
 	if s := m.state.Load(); s != nil {
-		s.activeTable().clearShards()
+		s.loadTable().clearShards()
 	}
 }
 
@@ -167,8 +167,8 @@ func (m *Map[K, V]) Range(yield func(key K, value V) bool) {
 // All returns an iterator over the entries, as [Map.Range] visits them.
 func (m *Map[K, V]) All() iter.Seq2[K, V] { return m.Range }
 
-// activeTable returns the table that is in use.
-func (s *mapState[K, V]) activeTable() *table {
+// loadTable returns the table that is in use.
+func (s *mapState[K, V]) loadTable() *table {
 	if s.layout == layoutEntry {
 		return &s.entries.table
 	}
@@ -188,9 +188,9 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 		w, found := s.words.readRoot(toWord(&key))
 		if found == resultUnclear {
 			w, ok = s.words.loadWordSlow(toWord(&key))
-			return fromWord[V](w), ok
+			return decodeWord[V](w), ok
 		}
-		return fromWord[V](w), found == resultPresent
+		return decodeWord[V](w), found == resultPresent
 	}
 	// The entry layout's part is written out, hash included: the fewer
 	// instructions a lookup takes, the more lookups the processor overlaps.
@@ -203,7 +203,7 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 	}
 	seg := findSegment(t.shardOf(hash).loadDirectory(), hash)
 	b := seg.bucketAt(seg.rootIndex(hash), entryBucketBytes)
-	marks := matchTag(atomic.LoadUint64(wordAt(b, headerWord)), tagOf(hash))
+	marks := matchTag(atomic.LoadUint64(wordAt(b, headerWord)), computeTag(hash))
 	if marks != 0 {
 		// The first mark is nearly always it. Nothing but the hash is needed
 		// after the comparison, which is a call for many types of key.
@@ -408,7 +408,7 @@ func (s Stats) Total() ShardStats {
 // lock for a moment and reads no entries.
 func (m *Map[K, V]) Stats() Stats {
 	s := m.ensureState()
-	t := s.activeTable()
+	t := s.loadTable()
 	stats := Stats{SlotsPerBucket: t.slots, EntriesInBuckets: s.layout != layoutEntry}
 	for i := range t.shardCount() {
 		shard := t.shardStats(t.shardAt(i))

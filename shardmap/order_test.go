@@ -62,10 +62,10 @@ func TestAnEntryIsTaggedBeforeItCanBeFound(t *testing.T) {
 	}
 	entry := unsafe.Pointer(&valueBox[int, int]{})
 	after := runInterrupted(t, bucketWords{}, 2, 1, func(b unsafe.Pointer) { cursor(b).insert(entry) })
-	if tag := after[headerWord] >> (8 * slot) & 0xff; tag != tagOf(hash) {
-		t.Errorf("insert came to the pointer when the tag was %#x, want %#x", tag, tagOf(hash))
+	if tag := after[headerWord] >> (8 * slot) & 0xff; tag != computeTag(hash) {
+		t.Errorf("insert came to the pointer when the tag was %#x, want %#x", tag, computeTag(hash))
 	}
-	present := bucketWords{headerWord: tagOf(hash) << (8 * slot), linkWord + slot: 1}
+	present := bucketWords{headerWord: computeTag(hash) << (8 * slot), linkWord + slot: 1}
 	after = runInterrupted(t, present, 2, 0, func(b unsafe.Pointer) { cursor(b).remove() })
 	if after[linkWord+slot] != 0 {
 		t.Error("remove came to the tag when the pointer was still there")

@@ -32,7 +32,7 @@ func panickingCallback[K comparable, V comparable](t *testing.T, key K, value V)
 			m.Store(key, value)
 		}
 		mustPanic(t, func() { m.Compute(key, func(V, bool) (V, Op) { panic("stop") }) })
-		if n := lockedChains(m.ensureState().activeTable()); n != 0 {
+		if n := lockedChains(m.ensureState().loadTable()); n != 0 {
 			t.Fatalf("after a panic %d chains are still locked", n)
 		}
 		mustPanic(t, func() { m.Compute(key, func(V, bool) (V, Op) { return none, Delete + 1 }) })
@@ -43,7 +43,7 @@ func panickingCallback[K comparable, V comparable](t *testing.T, key K, value V)
 			t.Errorf("after the panic Load = %v, %v", v, ok)
 		}
 	}
-	if n := lockedChains(m.ensureState().activeTable()); n != 0 {
+	if n := lockedChains(m.ensureState().loadTable()); n != 0 {
 		t.Fatalf("at the end %d chains are still locked", n)
 	}
 	m.Store(key, none)

@@ -92,7 +92,7 @@ func (t *wordMap[K, V]) rangeEntries(yield func(K, V) bool) {
 				if sp.filter && t.seeds.hashWord(e.key) < sp.from {
 					continue
 				}
-				if !yield(fromWord[K](e.key), fromWord[V](e.value)) {
+				if !yield(decodeWord[K](e.key), decodeWord[V](e.value)) {
 					return false
 				}
 			}

@@ -33,7 +33,7 @@ func (t *table) growSegment(s *shard, full segment, hash uint64) {
 	t.freezeSegment(seg)
 	n, overflow := t.countOverflow(seg)
 	rung := t.sizeIndex(seg.rootCount())
-	switch size := t.compactedSize(seg, overflow); {
+	switch size := t.computeCompactedSize(seg, overflow); {
 	case size.spares > 0:
 		t.replaceSegment(s, seg, t.rebuildSegments(size, 1, seg)[0].withDepth(seg.depth()))
 	case n < int(seg.rootCount())*t.slots/4:
@@ -109,13 +109,13 @@ func (t *table) countOverflow(seg segment) (entries, overflow int) {
 	return entries, overflow
 }
 
-// compactedSize returns the size in which to rebuild a full segment that needs no
+// computeCompactedSize returns the size in which to rebuild a full segment that needs no
 // more room but has its spares in chains that have become short again, since
 // deletes give no spare back. Without that, entries that come and go would make
 // a map grow whose number of entries stays the same. It returns no spares if
 // the overflow would take a quarter of them or there are only a few, so that a
 // rebuild is followed by many inserts before the next.
-func (t *table) compactedSize(seg segment, overflow int) segmentSize {
+func (t *table) computeCompactedSize(seg segment, overflow int) segmentSize {
 	usual := t.sizes[t.sizeIndex(seg.rootCount())].spares
 	for _, spares := range []int{usual, int(seg.spareCount())} {
 		if overflow < spares/4 {
@@ -148,7 +148,7 @@ func (t *table) replaceSegment(s *shard, old segment, by ...segment) {
 			return
 		}
 	}
-	assertInvariant(false, "a replaced segment is in the directory")
+	checkInvariant(false, "a replaced segment is in the directory")
 }
 
 // installDirectory publishes a directory of segs and sets when to shrink it: at a

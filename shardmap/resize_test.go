@@ -27,8 +27,8 @@ func TestGrowthMovesBoundedPieces(t *testing.T) {
 		words.Store(uint64(i), 1)
 		texts.Store(fmt.Sprint(i), "x")
 	}
-	checkMoves(t, words.Stats(), words.ensureState().activeTable(), n)
-	checkMoves(t, texts.Stats(), texts.ensureState().activeTable(), n)
+	checkMoves(t, words.Stats(), words.ensureState().loadTable(), n)
+	checkMoves(t, texts.Stats(), texts.ensureState().loadTable(), n)
 }
 
 func checkMoves(t *testing.T, stats Stats, tb *table, n int) {
@@ -179,7 +179,7 @@ func replacedSegments[K comparable](t *testing.T, key func(int) K) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tb := m.ensureState().activeTable()
+	tb := m.ensureState().loadTable()
 	seen := map[unsafe.Pointer]segment{}
 	look := func(cause string) {
 		current := listSegments(tb.shardAt(0).loadDirectory())
@@ -238,7 +238,7 @@ func TestSegmentsStartAtCacheLines(t *testing.T) {
 	words, _ := New[uint64, uint64](Options{Shards: 1})
 	wides, _ := New[[2]uint64, wide](Options{Shards: 1})
 	texts, _ := New[string, string](Options{Shards: 1})
-	for _, tb := range []*table{words.ensureState().activeTable(), wides.ensureState().activeTable(), texts.ensureState().activeTable()} {
+	for _, tb := range []*table{words.ensureState().loadTable(), wides.ensureState().loadTable(), texts.ensureState().loadTable()} {
 		for _, size := range tb.sizes {
 			seg := tb.layout.newSegment(size)
 			if uintptr(seg.base)%cacheLine != 0 {
@@ -257,7 +257,7 @@ func TestEveryRootIsFollowedByMemoryOfItsOwn(t *testing.T) {
 		t.Errorf("the empty root has %d bytes, readers look at %d", got, reach)
 	}
 	m, _ := New[uint64, uint64](Options{Shards: 1})
-	for _, size := range m.ensureState().activeTable().sizes {
+	for _, size := range m.ensureState().loadTable().sizes {
 		if behind := uintptr(size.totalBuckets()-size.buckets) * wordBucketBytes; behind < reach-wordBucketBytes {
 			t.Errorf("%d bytes behind the roots of %+v", behind, size)
 		}

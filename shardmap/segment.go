@@ -82,7 +82,7 @@ func (s segment) isEmptySegment() bool { return s.base == emptySegment.base }
 
 // newSegment describes size buckets at base.
 func newSegment(base unsafe.Pointer, size segmentSize) segment {
-	assertInvariant(size.spares <= maxSpares, "overflow buckets fit their field")
+	checkInvariant(size.spares <= maxSpares, "overflow buckets fit their field")
 	return segment{base: base, roots: uint32(size.buckets), info: uint32(size.spares)}
 }
 
@@ -102,8 +102,8 @@ func findSegment(d directory, hash uint64) segment {
 	return *(*segment)(unsafe.Add(d, segmentBytes+uintptr(i)*segmentBytes))
 }
 
-// directoryDepth returns how many bits of the hash the directory looks at.
-func directoryDepth(d directory) uint { return 63 - uint((*segment)(d).roots) }
+// computeDirectoryDepth returns how many bits of the hash the directory looks at.
+func computeDirectoryDepth(d directory) uint { return 63 - uint((*segment)(d).roots) }
 
 // newDirectory lays out segs, which are in order of their prefixes and cover
 // all of them.
@@ -119,13 +119,13 @@ func newDirectory(segs []segment) directory {
 			d = append(d, s)
 		}
 	}
-	assertInvariant(len(d) == 1+1<<depth, "segments cover the hash space once")
+	checkInvariant(len(d) == 1+1<<depth, "segments cover the hash space once")
 	return unsafe.Pointer(&d[0])
 }
 
 // listSegments lists the segments of the directory in order, each once.
 func listSegments(d directory) []segment {
-	depth := directoryDepth(d)
+	depth := computeDirectoryDepth(d)
 	all := unsafe.Slice((*segment)(d), 1+1<<depth)[1:]
 	var segs []segment
 	for i := 0; i < len(all); i += 1 << (depth - all[i].depth()) {
@@ -172,8 +172,8 @@ func sizeOf(total int) segmentSize {
 // about to grow.
 func (g *geometry) nominalFull(buckets int) int { return buckets * g.slots * 5 / 8 }
 
-// doublingSizes lists the totals firstBuckets, twice that … up to most.
-func doublingSizes(most int) []segmentSize {
+// listDoublingSizes lists the totals firstBuckets, twice that … up to most.
+func listDoublingSizes(most int) []segmentSize {
 	var sizes []segmentSize
 	for total := firstBuckets; total < most; total *= 2 {
 		sizes = append(sizes, sizeOf(total))
@@ -236,7 +236,7 @@ func unlockChain(root unsafe.Pointer, header uint64) {
 // freezeChain locks the chain of root for ever.
 func freezeChain(root unsafe.Pointer) {
 	_, ok := lockChain(root, lockBit|frozenBit)
-	assertInvariant(ok, "a chain is frozen once")
+	checkInvariant(ok, "a chain is frozen once")
 }
 
 // backOff makes the caller wait a little for a lock: first hot, because almost
@@ -254,8 +254,8 @@ func backOff(try int) {
 	}
 }
 
-// assertInvariant panics when a rule of this package's own making is broken.
-func assertInvariant(holds bool, rule string) {
+// checkInvariant panics when a rule of this package's own making is broken.
+func checkInvariant(holds bool, rule string) {
 	if !holds {
 		panic("shardmap: broken invariant: " + rule)
 	}

@@ -286,7 +286,7 @@ func (s *mapState[K, V]) loadCounted(key K) (value V, ok bool) {
 	s.counts.addLoad(s.shardNumber(key))
 	if s.layout != layoutEntry {
 		w, ok := s.words.loadWordSlow(toWord(&key))
-		return fromWord[V](w), ok
+		return decodeWord[V](w), ok
 	}
 	if p := s.entries.findEntry(key, s.entries.hashKey(key)); p != nil {
 		return s.entries.loadBox(p), true

@@ -39,7 +39,7 @@ const (
 )
 
 func (t *wordTable) init(opts Options) {
-	sizes := doublingSizes(maxSegmentBytes / int(wordBucketBytes))
+	sizes := listDoublingSizes(maxSegmentBytes / int(wordBucketBytes))
 	t.table.init(t, geometry{bucketBytes: wordBucketBytes, slots: wordSlots, sizes: sizes}, opts)
 }
 
@@ -286,7 +286,7 @@ func (t *wordMap[K, V]) swapValue(key K, value V) (previous V, loaded bool) {
 // currentValue returns the value at the cursor, if there is one.
 func (t *wordMap[K, V]) currentValue(c *wordCursor) (value V, ok bool) {
 	if c.found {
-		return fromWord[V](c.bucket.valueAt(c.slot).Load()), true
+		return decodeWord[V](c.bucket.valueAt(c.slot).Load()), true
 	}
 	return value, false
 }
@@ -342,12 +342,12 @@ func (t *wordMap[K, V]) computeEntry(key K, update func(V, bool) (V, Op)) (actua
 // newSegment allocates the buckets as bare words, which the garbage collector
 // neither scans nor gives a header.
 func (t *wordTable) newSegment(size segmentSize) segment {
-	return newSegment(alignedWords(size.totalBuckets()*int(wordBucketBytes)/wordBytes), size)
+	return newSegment(newAlignedWords(size.totalBuckets()*int(wordBucketBytes)/wordBytes), size)
 }
 
-// alignedWords returns n zeroed words that start at a cache line. Objects of
+// newAlignedWords returns n zeroed words that start at a cache line. Objects of
 // our sizes do anyway; should an allocator disagree, a line is wasted.
-func alignedWords(n int) unsafe.Pointer {
+func newAlignedWords(n int) unsafe.Pointer {
 	p := unsafe.Pointer(unsafe.SliceData(make([]uint64, n)))
 	if uintptr(p)%cacheLine == 0 {
 		return p

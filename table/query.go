@@ -55,11 +55,11 @@ func (t *Table) newQueryPlan(q Query) (*queryPlan, error) {
 	}
 	p := &queryPlan{t: t, onlySalt: -1, reverse: q.Reverse, keysOnly: q.KeysOnly, limit: q.Limit}
 	open := t.firstOpenField(q.Where)
-	lo, err := t.boundKey(q.Where, open, q.From, false)
+	lo, err := t.newBoundKey(q.Where, open, q.From, false)
 	if err != nil {
 		return nil, t.withTableName(t.withBoundName("From", open, q.From, err))
 	}
-	hi, err := t.boundKey(q.Where, open, q.To, true)
+	hi, err := t.newBoundKey(q.Where, open, q.To, true)
 	if err != nil {
 		return nil, t.withTableName(t.withBoundName("To", open, q.To, err))
 	}
@@ -103,9 +103,9 @@ func (t *Table) firstOpenField(where key.Columns) int {
 	return len(t.fields)
 }
 
-// boundKey returns the key with which the rows that lie on one side of a value begin, or
+// newBoundKey returns the key with which the rows that lie on one side of a value begin, or
 // before which they end. If the salt is open, it is that of the first salt.
-func (t *Table) boundKey(where key.Columns, open int, value any, upper bool) ([]byte, error) {
+func (t *Table) newBoundKey(where key.Columns, open int, value any, upper bool) ([]byte, error) {
 	ranges, err := []key.Range(nil), error(nil)
 	switch {
 	case value == nil:

@@ -70,7 +70,7 @@ func (r *queryReader) readStems() error {
 			if err := r.t.handleForeignKey(k, err); err != nil {
 				return err
 			}
-			lo, hi = r.boundsAfter(lo, hi, k)
+			lo, hi = r.findBoundsAfter(lo, hi, k)
 			continue
 		}
 		if more, err := r.readStem(stem); !more {
@@ -102,8 +102,8 @@ func (r *queryReader) seekBounds() (lo, hi []byte) {
 	return lo, hi
 }
 
-// boundsAfter returns the bounds of what is left behind a key.
-func (p *queryPlan) boundsAfter(lo, hi, k []byte) (newLo, newHi []byte) {
+// findBoundsAfter returns the bounds of what is left behind a key.
+func (p *queryPlan) findBoundsAfter(lo, hi, k []byte) (newLo, newHi []byte) {
 	if p.reverse {
 		return lo, k
 	}
@@ -161,7 +161,7 @@ func (p *queryPlan) saltRanges(stem []byte) []saltRange {
 	if p.t.salt < 0 {
 		s := saltRange{start: p.lo, end: p.hi}
 		if p.after != nil {
-			s.start, s.end = p.boundsAfter(s.start, s.end, p.after)
+			s.start, s.end = p.findBoundsAfter(s.start, s.end, p.after)
 		}
 		return []saltRange{s}
 	}
@@ -275,7 +275,7 @@ func (f *pageReader) next() (page []mergeRow, err error) {
 			}
 		}
 		if f.done = len(items) < f.pageRows; !f.done {
-			f.start, f.end = f.boundsAfter(f.start, f.end, items[len(items)-1].Key)
+			f.start, f.end = f.findBoundsAfter(f.start, f.end, items[len(items)-1].Key)
 			f.pageRows = max(1, min(2*f.pageRows, maxPageRows, f.pageBytes*len(items)/max(read, 1)))
 		}
 	}

@@ -159,10 +159,10 @@ what can be served is told from what cannot; if it cannot, it is removed.`,
 // restoreBackup copies a backup into a directory beside the one that is wanted, opens it there
 // to see that it can be served, and gives it its name.
 func restoreBackup(ctx context.Context, from, to string, t *terminal.Terminal) (bytes int64, err error) {
-	if from, err = realPath(from); err != nil {
+	if from, err = resolvePath(from); err != nil {
 		return 0, usageError{fmt.Errorf("backup: %w", err)}
 	}
-	if to, err = realPath(to); err != nil { // a link to a directory stays, and the directory is made
+	if to, err = resolvePath(to); err != nil { // a link to a directory stays, and the directory is made
 		return 0, usageError{fmt.Errorf("--data: %w", err)}
 	}
 	stores, err := checkRestore(from, to)
@@ -210,9 +210,9 @@ func restoreBackup(ctx context.Context, from, to string, t *terminal.Terminal) (
 	return bytes, nil
 }
 
-// realPath is a path from the root, without links. What it names need not be there, but what that
+// resolvePath is a path from the root, without links. What it names need not be there, but what that
 // is in.
-func realPath(path string) (string, error) {
+func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -254,7 +254,7 @@ func checkRestore(from, to string) (stores int, err error) {
 	if rel, err := filepath.Rel(from, to); err == nil && filepath.IsLocal(rel) {
 		return 0, usageError{fmt.Errorf("--data %s is inside of the backup: name a directory elsewhere", to)}
 	}
-	if here, err := realPath("."); err == nil && here == to { // the new one would not be that which this runs in
+	if here, err := resolvePath("."); err == nil && here == to { // the new one would not be that which this runs in
 		return 0, usageError{fmt.Errorf("--data %s is the directory that this runs in: run it in another one", to)}
 	}
 	return stores, nil

@@ -36,7 +36,7 @@ func openLog(c *config.Config, errOut io.Writer) (*oplog.Log, *slog.LevelVar, er
 
 // logStart logs what a server is started with, as far as it matters to a reader of the log.
 func logStart(log *slog.Logger, c *config.Config, file string) {
-	args := []any{"version", moduleVersion(), "pid", os.Getpid(), "go", runtime.Version(), "processors", runtime.GOMAXPROCS(0)}
+	args := []any{"version", readModuleVersion(), "pid", os.Getpid(), "go", runtime.Version(), "processors", runtime.GOMAXPROCS(0)}
 	if file != "" {
 		args = append(args, "config", file)
 	}
@@ -168,7 +168,7 @@ func notifyServiceManager(state string) error {
 
 // newTracer returns the sender of spans to a collector. It is nil if there is none.
 func newTracer(ctx context.Context, c *config.Config, log *slog.Logger) (*tracing.Tracer, error) {
-	return tracing.New(ctx, tracing.Options{Endpoint: c.Text("otlp-endpoint"), Version: moduleVersion(), OnError: newTraceErrorLogger(log, traceErrorInterval)})
+	return tracing.New(ctx, tracing.Options{Endpoint: c.Text("otlp-endpoint"), Version: readModuleVersion(), OnError: newTraceErrorLogger(log, traceErrorInterval)})
 }
 
 // traceErrorInterval is how often it is logged that a collector cannot be reached: it may be

@@ -175,8 +175,8 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// moduleVersion is that of the module that was built.
-func moduleVersion() string {
+// readModuleVersion is that of the module that was built.
+func readModuleVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
 	}
@@ -184,5 +184,5 @@ func moduleVersion() string {
 }
 
 func formatVersion() string {
-	return fmt.Sprintf("cleave %s %s %s/%s", moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("cleave %s %s %s/%s", readModuleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -71,7 +71,7 @@ func newOperatorServer(r *runningServer, db *cleave.DB, l net.Listener, t operat
 	c := r.started
 	o := admin.Options{
 		DB: db, Server: r.s, Listener: l, Token: t.full, ReadToken: t.read, Pprof: c.Text("http-pprof") == "yes",
-		Version: moduleVersion(), Durability: c.Text("appendfsync"), Tracer: tracer, Log: r.log.Logger, Config: r.currentConfig,
+		Version: readModuleVersion(), Durability: c.Text("appendfsync"), Tracer: tracer, Log: r.log.Logger, Config: r.currentConfig,
 	}
 	if cert := c.Text("http-tls-cert-file"); cert != "" {
 		var err error

@@ -279,9 +279,9 @@ func runServe(cmd *cobra.Command, from config.Sources, acceptLoss bool) (err err
 	}
 	defer closeTracer(tracer)
 	s := server.New(db, server.Options{
-		Dir: dataDir(c), Shutdown: func() { go func() { signals <- shutdownSignal{} }() }, // it must not block
+		Dir: findDataDir(c), Shutdown: func() { go func() { signals <- shutdownSignal{} }() }, // it must not block
 		Clients: int(c.Number("maxclients")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory", Cluster: c.Text("cluster-enabled") == "yes",
-		Log: log.Logger, LogLevel: level, LogFile: c.Text("logfile"), Version: moduleVersion(), Observe: tracer.Observer(),
+		Log: log.Logger, LogLevel: level, LogFile: c.Text("logfile"), Version: readModuleVersion(), Observe: tracer.Observer(),
 	})
 	run := &runningServer{log: log, s: s, from: from, started: c, latest: c}
 	o, err := newOperatorServer(run, db, l.http, tokens, tracer)
@@ -309,8 +309,8 @@ func runServe(cmd *cobra.Command, from config.Sources, acceptLoss bool) (err err
 	return err
 }
 
-// dataDir returns where the store is, as clients see it: empty in memory.
-func dataDir(c *config.Config) string {
+// findDataDir returns where the store is, as clients see it: empty in memory.
+func findDataDir(c *config.Config) string {
 	if c.Text("storage") == "memory" {
 		return ""
 	}

@@ -120,14 +120,14 @@ func formatStatus(s api.Status, width int) string {
 	line("data", "%s in %s of %s", formatEstimate(output.Bytes(s.Bytes)), formatEstimate(output.Plural(s.Rows, "row")), output.Plural(s.Keyspaces, "keyspace"))
 	line("map", "version %d, %s in %s on %s", s.MapVersion, output.Plural(s.Shards, "shard"), output.Plural(s.Groups, "group"), output.Plural(len(s.Stores), "store"))
 	if h := s.Hottest; h != nil {
-		line(hottestLabel(h.By), "shard %d has %.1f times the mean by %s: cleave shard explain %d", h.Shard, h.Ratio, h.By, h.Shard)
+		line(formatHottestLabel(h.By), "shard %d has %.1f times the mean by %s: cleave shard explain %d", h.Shard, h.Ratio, h.By, h.Shard)
 	}
 	writeStatusWork(&s, line)
 	return b.String()
 }
 
-// hottestLabel is the word for a shard that has most: what has many bytes need not be hot.
-func hottestLabel(measure string) string {
+// formatHottestLabel is the word for a shard that has most: what has many bytes need not be hot.
+func formatHottestLabel(measure string) string {
 	if measure == "bytes" {
 		return "fullest"
 	}

@@ -92,8 +92,8 @@ func (ix *Index) Lookup() (*node.IndexInfo, error) {
 	return x, err
 }
 
-// undeclaredError is the error for a missing function.
-func undeclaredError(x *node.IndexInfo) error {
+// newUndeclaredError is the error for a missing function.
+func newUndeclaredError(x *node.IndexInfo) error {
 	return fmt.Errorf("%w: index %q of keyspace %q needs function %q of version %q: use OpenIndex with it, or drop the index",
 		ErrUndeclared, x.Name, x.Keyspace, x.Function, x.Version)
 }
@@ -122,7 +122,7 @@ func (ix *Index) Status() (IndexStatus, error) {
 	s, _ := ix.db.indexWorkers.find(ix).loadStatus()
 	status := IndexStatus{Ready: x.IsReady(), Built: s.builtRows, Err: s.err, Refused: s.refusedRows, Rebuilt: s.rebuilds}
 	if x.Extract == nil && status.Err == nil {
-		status.Err = undeclaredError(x) // though no worker runs for one that is ready
+		status.Err = newUndeclaredError(x) // though no worker runs for one that is ready
 	}
 	if x.Mode == index.Asynchronous {
 		status.Behind, status.BehindBytes = ix.measureLag(&s)

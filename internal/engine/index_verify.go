@@ -46,7 +46,7 @@ func (ix *Index) Verify(ctx context.Context) (report IndexReport, err error) {
 		return report, err
 	}
 	if x.Extract == nil {
-		return report, undeclaredError(x)
+		return report, newUndeclaredError(x)
 	}
 	if err := ix.WaitCaughtUp(ctx); err != nil {
 		return report, err

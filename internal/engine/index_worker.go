@@ -189,7 +189,7 @@ func (k *indexWorker) runOnce() error {
 		return err
 	}
 	if x.Extract == nil {
-		return undeclaredError(x)
+		return newUndeclaredError(x)
 	}
 	if k.mode == index.Asynchronous {
 		return k.runFollower()
@@ -275,7 +275,7 @@ func (k *indexWorker) buildPage(tx *Txn, keys [][]byte, next []byte) error {
 		return err
 	}
 	if x.Extract == nil {
-		return undeclaredError(x)
+		return newUndeclaredError(x)
 	}
 	set := node.NewIndexSet(x)
 	tx.useKeyspace(k.ix.entries, readRow) // they must still be there at the commit

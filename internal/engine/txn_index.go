@@ -54,7 +54,7 @@ func (tx *Txn) trackIndexedRow(at keyRef) error {
 		r.expiryMS = row.ExpiryMS
 		for i, x := range with.All {
 			if x.Extract == nil {
-				return undeclaredError(x)
+				return newUndeclaredError(x)
 			}
 			// One that it refuses was there before the index, and has none.
 			r.entries[i], _ = x.Extract.ExtractEntries(row)
@@ -104,7 +104,7 @@ func (tx *Txn) maintainIndexes() error {
 func extractEntries(x *node.IndexInfo, row *index.Row) ([]index.Entry, error) {
 	switch {
 	case x.Extract == nil:
-		return nil, undeclaredError(x)
+		return nil, newUndeclaredError(x)
 	case row == nil:
 		return nil, nil
 	}

@@ -49,7 +49,7 @@ func checkEmptyDir(dir, own string) error {
 	info, statErr := os.Stat(dir)
 	others := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != own })
 	if others || statErr == nil && !info.IsDir() {
-		return dirTakenError(dir, fs.ErrExist)
+		return newDirTakenError(dir, fs.ErrExist)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -57,7 +57,7 @@ func checkEmptyDir(dir, own string) error {
 	return nil
 }
 
-func dirTakenError(dir string, err error) error {
+func newDirTakenError(dir string, err error) error {
 	return fmt.Errorf("backup to %s: %w: %w: name a new or an empty directory", dir, store.ErrForeign, err)
 }
 
@@ -70,7 +70,7 @@ func reserveDir(dir string) (release func() error, err error) {
 	name := filepath.Join(dir, unfinishedFile)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, dirTakenError(dir, err)
+		return nil, newDirTakenError(dir, err)
 	}
 	if err != nil {
 		return nil, err

@@ -19,8 +19,8 @@ import (
 // catalogKeys is where the map and the jobs are.
 var catalogKeys = protocol.Catalog{Keyspace: &systemKeyspace}
 
-// catalogGroup is the group that has the rows.
-func (n *Node) catalogGroup() *group.Group { return n.lookupGroup(firstGroup).Group }
+// findCatalogGroup is the group that has the rows.
+func (n *Node) findCatalogGroup() *group.Group { return n.lookupGroup(firstGroup).Group }
 
 // writeCatalog executes commands of the catalog as one, and syncs them whatever the
 // durability class: other stores hold keys of a keyspace by its id, and a crash
@@ -48,7 +48,7 @@ func (n *Node) doDurably(ctx context.Context, p *GroupHost, c command.Command) e
 
 // readCatalog executes a command of the catalog that only reads.
 func (n *Node) readCatalog(ctx context.Context, c command.Command) (command.Reply, error) {
-	reply, err := n.catalogGroup().Execute(ctx, group.Request{Command: c})
+	reply, err := n.findCatalogGroup().Execute(ctx, group.Request{Command: c})
 	return reply, errors.Join(group.AsReadError(ctx, err), reply.Err)
 }
 

@@ -77,12 +77,12 @@ func (n *Node) NowMS() int64 {
 // about a tenth of that on an idle machine.
 const keysPerMS = 10
 
-// deadlineMS is when a transaction that begins now must be decided, by the clocks of
+// computeDeadlineMS is when a transaction that begins now must be decided, by the clocks of
 // all groups.
-func (n *Node) deadlineMS() int64 { return n.NowMS() + txnTimeoutMS }
+func (n *Node) computeDeadlineMS() int64 { return n.NowMS() + txnTimeoutMS }
 
-// extraTimeMS is how much longer a transaction of these parts may take than a small one.
-func extraTimeMS(parts []txn.Participant) (ms int64) {
+// computeExtraTimeMS is how much longer a transaction of these parts may take than a small one.
+func computeExtraTimeMS(parts []txn.Participant) (ms int64) {
 	for i := range parts {
 		ms += int64(len(parts[i].Reads) + len(parts[i].Writes))
 	}
@@ -109,7 +109,7 @@ func (n *Node) WaitForUnlock(ctx context.Context, refused error, most time.Durat
 // Commit commits a transaction. On nil it has taken effect, everywhere; with
 // group.ErrUnknown it may have; with any other error it has not, and never will.
 func (n *Node) Commit(ctx context.Context, t Transaction) error {
-	plan := txn.Plan{ID: t.Reservation, DeadlineMS: n.deadlineMS() + extraTimeMS(t.Participants), Participants: t.Participants, Patient: t.Reservation != txn.ID{}}
+	plan := txn.Plan{ID: t.Reservation, DeadlineMS: n.computeDeadlineMS() + computeExtraTimeMS(t.Participants), Participants: t.Participants, Patient: t.Reservation != txn.ID{}}
 	if !plan.Patient {
 		plan.ID = n.newTxnID()
 	}

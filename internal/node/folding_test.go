@@ -213,7 +213,7 @@ func TestACrashLeavesShardsFoldedInTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-begun
-		gone, err := n.vacantSpans()
+		gone, err := n.listVacantSpans()
 		if err != nil || len(gone) != 2 {
 			t.Fatalf("gone: %v, %v", gone, err)
 		}

@@ -102,7 +102,7 @@ func (n *Node) openGroup(g partition.Group) error {
 	log := &protocol.LocalLog{Store: h.Store, Group: g.ID, OnCommit: n.committed.notify}
 	opened, err := group.Open(log, h.Store, group.Options{
 		ID: g.ID, Wall: n.opts.Wall, WaitForClock: n.opts.waitForClock, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember, JointQueue: h.joints,
-		LookupOutcome: func(_ context.Context, l txn.Lock) (txn.Outcome, error) { return n.readOutcome(l, liveReader) }, ResolveLock: n.resolveIfDecided, StoreErr: h.failureCause, Reserve: n.Reserve,
+		LookupOutcome: func(_ context.Context, l txn.Lock) (txn.Outcome, error) { return n.readOutcome(l, newLiveReader) }, ResolveLock: n.resolveIfDecided, StoreErr: h.failureCause, Reserve: n.Reserve,
 		OnSwept:       func(start, end []byte) { n.enqueueCompaction(h, start, end) },
 		RecordsEvents: n.RecordsEvents,
 	})

@@ -184,7 +184,7 @@ func TestWhoeverAsksARemovedDeciderFirstIsSentElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, unsure := range []bool{false, true} {
-		plan := txn.Plan{ID: n.newTxnID(), DeadlineMS: n.deadlineMS(), CoordinatorGroup: 3, Participants: []txn.Participant{{Span: k.Span()}}}
+		plan := txn.Plan{ID: n.newTxnID(), DeadlineMS: n.computeDeadlineMS(), CoordinatorGroup: 3, Participants: []txn.Participant{{Span: k.Span()}}}
 		l := &txnDriver{node: n, coordinatorGroup: plan.CoordinatorGroup, maybeCommitted: unsure}
 		var effects []txn.Effect
 		l.coordinator, effects = txn.NewCoordinator(plan)

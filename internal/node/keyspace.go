@@ -96,7 +96,7 @@ func (n *Node) loadKeyspaces(ctx context.Context) error {
 	n.indexes = map[string]*IndexInfo{}
 	var defined []*index.Definition
 	n.hasDropped.Store(true)
-	row, ok, err := n.catalogGroup().Read(ctx, nextIDKey(), nil)
+	row, ok, err := n.findCatalogGroup().Read(ctx, nextIDKey(), nil)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, was *Ke
 			return fmt.Errorf("store %d: %w", h.index, err)
 		}
 	}
-	gone, err := n.vacantSpans()
+	gone, err := n.listVacantSpans()
 	if err != nil {
 		return err
 	}

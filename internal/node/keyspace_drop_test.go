@@ -340,7 +340,7 @@ func TestAKeyspaceIsClosedBeforeItIsEmptied(t *testing.T) {
 	stop := blockingCommand{make(chan struct{}), make(chan struct{})}
 	held := make(chan error, 1)
 	go func() {
-		_, err := n.catalogGroup().Execute(ctx, group.Request{Command: stop})
+		_, err := n.findCatalogGroup().Execute(ctx, group.Request{Command: stop})
 		held <- err
 	}()
 	<-stop.entered // the catalog changes only when it may go on

@@ -217,10 +217,10 @@ func (n *Node) WaitForNewMap(ctx context.Context, used partition.Version, attemp
 // then some.
 const maxFoldedShards = 4 * maxGroups * shardsPerGroup
 
-// vacantSpans returns the positions of keyspaces that were dropped and cleared, and of ids that
+// listVacantSpans returns the positions of keyspaces that were dropped and cleared, and of ids that
 // were used up for none: nothing is there and no request asks for it, as ids are not used again.
 // changeMu is held.
-func (n *Node) vacantSpans() (gone []partition.Span, err error) {
+func (n *Node) listVacantSpans() (gone []partition.Span, err error) {
 	used, err := n.loadDroppedIDsLocked() // of these there may be rows
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ const renewIntervalMS = txnTimeoutMS / 10
 
 // tryReserve asks a group for its place, or again, which keeps it.
 func (t *reservation) tryReserve(ctx context.Context, p *GroupHost) (held bool, err error) {
-	reply, err := p.tryRequest(ctx, group.Request{Command: &txn.Reserve{ID: t.id, Spans: t.spans[p.ID], DeadlineMS: t.node.deadlineMS()}})
+	reply, err := p.tryRequest(ctx, group.Request{Command: &txn.Reserve{ID: t.id, Spans: t.spans[p.ID], DeadlineMS: t.node.computeDeadlineMS()}})
 	if err != nil {
 		return false, group.AsReadError(ctx, err)
 	}

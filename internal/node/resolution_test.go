@@ -41,7 +41,7 @@ func TestWhatIsDecidedIsSettledWhileAShardIsSplit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, deadline := n.newTxnID(), n.deadlineMS()
+	id, deadline := n.newTxnID(), n.computeDeadlineMS()
 	first := txn.Participant{Span: n.Map().Find(a).Span, Writes: []command.Command{&command.Set{Key: a}}}
 	second := txn.Participant{Span: shard.Span, Writes: []command.Command{&command.Set{Key: low}, &command.Set{Key: high}}}
 	mustTryCommand(t, owner.Group, &txn.Prepare{ID: id, Participant: second, CoordinatorGroup: decider.ID, DeadlineMS: deadline})
@@ -167,7 +167,7 @@ func TestWhoWaitsForALockInAFailedStoreIsTold(t *testing.T) {
 	defer n.Close(ctx)
 	key, other := keyOnStore(n.Node, n.StoreHosts()[0], 0), keyOnStore(n.Node, n.StoreHosts()[1], 0)
 	g := n.GroupHostAt(key).Group
-	mustTryCommand(t, g, &txn.Prepare{ID: n.newTxnID(), Participant: writeParticipant(n.Node, key), CoordinatorGroup: n.GroupHostAt(other).ID, DeadlineMS: n.deadlineMS()})
+	mustTryCommand(t, g, &txn.Prepare{ID: n.newTxnID(), Participant: writeParticipant(n.Node, key), CoordinatorGroup: n.GroupHostAt(other).ID, DeadlineMS: n.computeDeadlineMS()})
 	n.failFirstStore(t)
 	n.wallMS.Add(2 * txnTimeoutMS) // no coordinator leads it: from its deadline on it is aborted
 	checkWaitersFail(t,
@@ -221,7 +221,7 @@ func TestWhoWaitsForAFrozenRangeOfAFailedStoreIsTold(t *testing.T) {
 	frozen := serving
 	frozen.State, frozen.Job = ownership.Frozen, 9
 	// From the first on it knows without a look at its store what it has decided.
-	mustTryCommand(t, g, &txn.Decide{ID: n.newTxnID(), CoordinatorGroup: n.GroupHostAt(key).ID, DeadlineMS: n.deadlineMS()})
+	mustTryCommand(t, g, &txn.Decide{ID: n.newTxnID(), CoordinatorGroup: n.GroupHostAt(key).ID, DeadlineMS: n.computeDeadlineMS()})
 	mustTryCommand(t, g, &ownership.ChangeOwnership{Expect: []ownership.Range{serving}, Become: []ownership.Range{frozen}})
 	n.failFirstStore(t)
 	commit := func(keys ...partition.Position) func(context.Context) error {
@@ -283,7 +283,7 @@ func TestALockOnARangeStaysWhenAShardOfItMoves(t *testing.T) {
 			left, right := adjacentShards(t, n, 2)
 			span := partition.Span{Start: left.Span.Start, End: right.Span.End}
 			reply, err := n.lookupGroup(2).Group.Execute(ctx, group.Request{NoWait: true, Command: &txn.Prepare{
-				ID: n.newTxnID(), CoordinatorGroup: 4, DeadlineMS: n.deadlineMS() + 1<<30,
+				ID: n.newTxnID(), CoordinatorGroup: 4, DeadlineMS: n.computeDeadlineMS() + 1<<30,
 				Participant: txn.Participant{Span: span, Ranges: []command.RangeRead{{Start: span.Start, End: span.End}}},
 			}})
 			if err = errors.Join(err, reply.Err); err != nil {
@@ -325,7 +325,7 @@ func TestALockIsEndedWhereItsRecordIs(t *testing.T) {
 		right := n.Map().Find(first)
 		span := partition.Span{Start: k.Span().Start, End: right.Span.End}
 		mustTryCommand(t, n.lookupGroup(right.Group).Group, &txn.Prepare{
-			ID: n.newTxnID(), CoordinatorGroup: 4, DeadlineMS: n.deadlineMS(),
+			ID: n.newTxnID(), CoordinatorGroup: 4, DeadlineMS: n.computeDeadlineMS(),
 			Participant: txn.Participant{Span: span, Ranges: []command.RangeRead{{Start: span.Start, End: span.End}}},
 		})
 		owner := n.lookupGroup(right.Group)
@@ -380,7 +380,7 @@ func TestAKeyThatWasSeenGoneStaysGone(t *testing.T) {
 		a, b := keyOnStore(n, n.StoreHosts()[0], 0), keyOnStore(n, n.StoreHosts()[1], 0)
 		decider, owner := n.GroupHostAt(a), n.GroupHostAt(b)
 		version := mustTryCommand(t, owner.Group, &command.Set{Key: b, Value: []byte("v"), Expiry: command.ExpireIn(50)}).Version
-		id, deadline := n.newTxnID(), n.deadlineMS()
+		id, deadline := n.newTxnID(), n.computeDeadlineMS()
 		writes := txn.Participant{Span: n.Map().Find(a).Span, Writes: []command.Command{&command.Set{Key: a, Value: []byte("w")}}}
 		reads := txn.Participant{Span: n.Map().Find(b).Span, Reads: []command.Read{{Key: b, Version: version}}}
 		mustTryCommand(t, owner.Group, &txn.Prepare{ID: id, Participant: reads, CoordinatorGroup: decider.ID, DeadlineMS: deadline})
@@ -430,7 +430,7 @@ func TestWhatACommittedTransactionHasWrittenExpires(t *testing.T) {
 	n := mustOpen(t, o)
 	a, b := keyOnStore(n, n.StoreHosts()[0], 0), keyOnStore(n, n.StoreHosts()[1], 0)
 	decider, owner := n.GroupHostAt(a), n.GroupHostAt(b)
-	id, deadline := n.newTxnID(), n.deadlineMS()
+	id, deadline := n.newTxnID(), n.computeDeadlineMS()
 	span := n.Map().Find(b).Span
 	digest, err := command.DigestRange(owner.Store, span.Start, span.End, command.AliveAt(wall))
 	if err != nil {
@@ -484,7 +484,7 @@ func TestTheTimeOfAKeyThatALockKeepsAliveStandsStill(t *testing.T) {
 	decider, owner := n.GroupHostAt(a), n.GroupHostAt(b)
 	version := mustTryCommand(t, owner.Group, &command.Set{Key: b, Value: []byte("v"), Expiry: command.ExpireIn(50)}).Version
 	reads := txn.Participant{Span: n.Map().Find(b).Span, Reads: []command.Read{{Key: b, Version: version}}}
-	mustTryCommand(t, owner.Group, &txn.Prepare{ID: n.newTxnID(), Participant: reads, CoordinatorGroup: decider.ID, DeadlineMS: n.deadlineMS()})
+	mustTryCommand(t, owner.Group, &txn.Prepare{ID: n.newTxnID(), Participant: reads, CoordinatorGroup: decider.ID, DeadlineMS: n.computeDeadlineMS()})
 	for _, ms := range []int64{51, 1, 10} {
 		wall += ms
 		value, left := mustTryCommand(t, owner.Group, &command.Get{Key: b}), mustTryCommand(t, owner.Group, &command.TTL{Key: b})

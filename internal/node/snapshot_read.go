@@ -352,8 +352,8 @@ func (n *Node) wholeKey(p partition.Position) (partition.Position, bool) {
 	return p, err == nil && len(p) > 0 && p[len(p)-1] == 1
 }
 
-// liveReader reads what is visible now.
-func liveReader(p *GroupHost) command.Reader { return p.Store }
+// newLiveReader reads what is visible now.
+func newLiveReader(p *GroupHost) command.Reader { return p.Store }
 
 // readOutcome returns what became of the transaction of a lock, as far as the state of its
 // coordinator group has that.

@@ -323,7 +323,7 @@ func TestAKeyThatEndsAScanIsReadThroughItsLock(t *testing.T) {
 	a, b := keyOnStore(n, n.StoreHosts()[0], 0), keyOnStore(n, n.StoreHosts()[1], 0)
 	decider, owner := n.GroupHostAt(a), n.GroupHostAt(b)
 	mustTryCommand(t, owner.Group, &command.Set{Key: b, Value: []byte("old")})
-	id, deadline := n.newTxnID(), n.deadlineMS()
+	id, deadline := n.newTxnID(), n.computeDeadlineMS()
 	part := func(p partition.Position) txn.Participant {
 		return txn.Participant{Span: n.Map().Find(p).Span, Writes: []command.Command{&command.Set{Key: p, Value: []byte("new")}}}
 	}

@@ -15,7 +15,7 @@ func init() {
 				"cluster_known_nodes:1\r\ncluster_size:1\r\ncluster_current_epoch:1\r\ncluster_my_epoch:1\r\n")
 		},
 		"cluster|nodes": func(t *call) {
-			host, port := t.s.addressFor(t.c)
+			host, port := t.s.findAddress(t.c)
 			t.out.Verbatim(fmt.Sprintf("%s %s:%d@%d myself,master - 0 0 1 connected 0-%d\n", t.s.runID, host, port, port+10000, hash.Slots-1))
 		},
 		"cluster|slots":  handleClusterSlots,
@@ -30,8 +30,8 @@ func init() {
 	})
 }
 
-// addressFor is where a client has reached the server.
-func (s *Server) addressFor(c *client) (host string, port int) {
+// findAddress is where a client has reached the server.
+func (s *Server) findAddress(c *client) (host string, port int) {
 	host, text, err := net.SplitHostPort(c.LocalAddr)
 	if err != nil {
 		return "", 0
@@ -41,7 +41,7 @@ func (s *Server) addressFor(c *client) (host string, port int) {
 }
 
 func handleClusterSlots(t *call) {
-	host, port := t.s.addressFor(t.c)
+	host, port := t.s.findAddress(t.c)
 	t.out.Array(1)
 	t.out.Array(3)
 	t.out.Int(0)
@@ -54,7 +54,7 @@ func handleClusterSlots(t *call) {
 }
 
 func handleClusterShards(t *call) {
-	host, port := t.s.addressFor(t.c)
+	host, port := t.s.findAddress(t.c)
 	t.out.Array(1)
 	t.out.Map(2)
 	t.out.Text("slots")

@@ -44,7 +44,7 @@ type certificate struct {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed, err := fileModTimes(c.certFile, c.keyFile)
+	changed, err := listFileModTimes(c.certFile, c.keyFile)
 	if err == nil && c.current != nil && changed == c.modTimes {
 		return c.current, nil
 	}
@@ -61,7 +61,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, fmt.Errorf("serve: certificate %s with key %s: %w", c.certFile, c.keyFile, err)
 }
 
-func fileModTimes(files ...string) (at [2]time.Time, err error) {
+func listFileModTimes(files ...string) (at [2]time.Time, err error) {
 	for i, f := range files {
 		info, err := os.Stat(f)
 		if err != nil {

@@ -154,7 +154,7 @@ func (j *classifier) tryHypothesis(values []*sampleValue, h hypothesis, rest fun
 		return c, false
 	}
 	if h.filledChance != nil {
-		luck = max(luck, min(1, h.filledChance(largestOf(values))*256/255))
+		luck = max(luck, min(1, h.filledChance(findLargest(values))*256/255))
 	}
 	trace := 1.
 	if h.structure != nil {
@@ -208,7 +208,7 @@ func (h hypothesis) collectFits(values []*sampleValue) (c candidate, peers int, 
 	return c, peers, min(1, h.fitChance(largest)*256/255)
 }
 
-func largestOf(values []*sampleValue) (largest uint64) {
+func findLargest(values []*sampleValue) (largest uint64) {
 	for _, s := range values {
 		largest = max(largest, s.num)
 	}

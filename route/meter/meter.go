@@ -157,8 +157,8 @@ func binOf(d time.Duration) int {
 	return shift<<binBits + int(n>>shift)
 }
 
-// upperBound returns the longest latency of a bin.
-func upperBound(bin int) time.Duration {
+// computeUpperBound returns the longest latency of a bin.
+func computeUpperBound(bin int) time.Duration {
 	shift := max(bin>>binBits-1, 0)
 	return time.Duration((bin-shift<<binBits+1)<<shift - 1)
 }
@@ -189,7 +189,7 @@ func (c *counts) quantile(share float64) time.Duration {
 	seen := uint64(0)
 	for bin, n := range c {
 		if seen += n; n > 0 && seen >= min(rank, total) {
-			return upperBound(bin)
+			return computeUpperBound(bin)
 		}
 	}
 	return 0

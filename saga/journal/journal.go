@@ -80,7 +80,7 @@ const (
 
 func openKey(id string) []byte  { return []byte(openPrefix + id) }
 func endedKey(id string) []byte { return []byte(endedPrefix + id) }
-func ageKey(r *saga.Record) []byte {
+func newAgeKey(r *saga.Record) []byte {
 	return fmt.Appendf(nil, "%s%016x/%s", agePrefix, uint64(r.EndedMS), r.ID)
 }
 
@@ -213,7 +213,7 @@ func (j *Journal) putRecord(tx *cleave.Txn, r saga.Record) error {
 	if _, err := tx.Delete(j.ks, openKey(r.ID)); err != nil {
 		return err
 	}
-	if err := tx.Set(j.ks, ageKey(&r), nil); err != nil {
+	if err := tx.Set(j.ks, newAgeKey(&r), nil); err != nil {
 		return err
 	}
 	return tx.Set(j.ks, endedKey(r.ID), value)
@@ -265,7 +265,7 @@ func prefixEnd(prefix string) []byte {
 func (j *Journal) Before(ctx context.Context, endedMS int64, after saga.Record, limit int) ([]saga.Record, error) {
 	o := scanAfter(agePrefix, "", limit)
 	if after.ID != "" {
-		o = scanAfter(agePrefix, strings.TrimPrefix(string(ageKey(&after)), agePrefix), limit)
+		o = scanAfter(agePrefix, strings.TrimPrefix(string(newAgeKey(&after)), agePrefix), limit)
 	}
 	o.End = fmt.Appendf(nil, "%s%016x/", agePrefix, uint64(max(endedMS, 0)))
 	page, err := j.ks.ScanPage(ctx, o)
@@ -312,7 +312,7 @@ func (j *Journal) Remove(ctx context.Context, r saga.Record) error {
 		if err != nil || have.Revision != r.Revision || have.EndedMS != r.EndedMS {
 			return err // it was removed before, and the id is that of another one
 		}
-		_, err = tx.Delete(j.ks, endedKey(r.ID), ageKey(&r))
+		_, err = tx.Delete(j.ks, endedKey(r.ID), newAgeKey(&r))
 		return err
 	})
 }

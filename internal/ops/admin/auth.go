@@ -129,7 +129,7 @@ func (g *guard) authorizeRequest(r *http.Request, full, open bool) *api.Error {
 			Message: "this token is for reading alone", Hint: "use the token that may change something",
 		}
 	}
-	return unauthorizedError(r)
+	return newUnauthorizedError(r)
 }
 
 // checkOrigin is why a request is not served, nil if it is.
@@ -146,8 +146,8 @@ func (g *guard) checkOrigin(r *http.Request) *api.Error {
 	return nil
 }
 
-// unauthorizedError is the answer to a request without a token.
-func unauthorizedError(r *http.Request) *api.Error {
+// newUnauthorizedError is the answer to a request without a token.
+func newUnauthorizedError(r *http.Request) *api.Error {
 	e := &api.Error{Status: http.StatusUnauthorized, Code: api.CodeUnauthorized, Message: "a token is needed"}
 	if r.Header.Get("Authorization") != "" {
 		e.Message = "the token is wrong"

@@ -28,7 +28,7 @@ var backupNamePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
 // checkBackupName refuses what is no name of a backup.
 func checkBackupName(name string) error {
 	if !backupNamePattern.MatchString(name) || name == restoredDir {
-		return invalidError("a backup cannot be called "+quoteName(name), "use 1 to 64 letters, digits, dots, dashes and underscores, and begin with none of dot and dash")
+		return newInvalidError("a backup cannot be called "+quoteName(name), "use 1 to 64 letters, digits, dots, dashes and underscores, and begin with none of dot and dash")
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (a *Admin) backupsDisabledReason() (why, hint string) {
 // if there is none.
 func (a *Admin) openBackupDir(write bool) (*os.Root, error) {
 	if why, hint := a.backupsDisabledReason(); why != "" {
-		return nil, refusedError(why, hint)
+		return nil, newRefusedError(why, hint)
 	}
 	if write {
 		if err := node.MakeDir(a.o.Backups); err != nil {
@@ -221,7 +221,7 @@ func (a *Admin) findReadableBackup(name string) (api.Backup, error) {
 	}
 	b, err := statBackup(root, ".", name)
 	if err == nil && !b.Complete {
-		err = refusedError("backup "+name+" was cut short, or has lost a store", "make another one, and delete this with cleave backup delete "+name)
+		err = newRefusedError("backup "+name+" was cut short, or has lost a store", "make another one, and delete this with cleave backup delete "+name)
 	}
 	if err != nil {
 		return b, err
@@ -233,7 +233,7 @@ func (a *Admin) findReadableBackup(name string) (api.Backup, error) {
 func (a *Admin) checkFreeSpace(b api.Backup) error {
 	most, err := node.MaxCopyBytes(a.o.Backups, b.Stores)
 	if err == nil && b.Bytes > most {
-		err = refusedError(fmt.Sprintf("a copy of backup %s has %s, and there is room for %s", b.Name, output.Bytes(b.Bytes), output.Bytes(most)),
+		err = newRefusedError(fmt.Sprintf("a copy of backup %s has %s, and there is room for %s", b.Name, output.Bytes(b.Bytes), output.Bytes(most)),
 			"make room, or copy the backup to another disk and open it there with cleave restore")
 	}
 	return err
@@ -303,7 +303,7 @@ func (a *Admin) planDeleteBackup(_ context.Context, q *query) (*plannedChange, e
 		return nil, err
 	}
 	if name == "" {
-		return nil, invalidError("no backup is named", "give its name: ?name=NAME")
+		return nil, newInvalidError("no backup is named", "give its name: ?name=NAME")
 	}
 	if err := checkBackupName(name); err != nil {
 		return nil, err
@@ -375,7 +375,7 @@ func (a *Admin) findDeletableBackup(name string, restored bool) (b api.Backup, e
 	}
 	full := filepath.Join(a.o.Backups, dir)
 	if isWithin(a.o.Data, full) || node.IsInUse(full) {
-		return b, refusedError(full+" is in use: a server serves it", "end that server first")
+		return b, newRefusedError(full+" is in use: a server serves it", "end that server first")
 	}
 	return b, nil
 }

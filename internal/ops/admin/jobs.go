@@ -76,7 +76,7 @@ func (a *Admin) loadJobs(ctx context.Context) ([]api.Job, error) {
 func (a *Admin) listJobs(ctx context.Context, q *query) (api.Page[api.Job], error) {
 	if s := q.getString(api.QueryState); q.has(api.QueryState) &&
 		!slices.Contains([]string{api.JobRunning, api.JobPaused, api.JobUndoing, api.JobDone, api.JobUndone, api.JobFailed}, s) {
-		return api.Page[api.Job]{}, invalidError("there is no state "+strconv.Quote(s), "jobs are running, paused, undoing, done, undone or failed")
+		return api.Page[api.Job]{}, newInvalidError("there is no state "+strconv.Quote(s), "jobs are running, paused, undoing, done, undone or failed")
 	}
 	all, err := a.loadJobs(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *Admin) findJob(ctx context.Context, q *query) (*cleave.Job, error) {
 // planJobControl plans something that is done to a job of the store.
 func (a *Admin) planJobControl(ctx context.Context, q *query, summary string, f func(ctx context.Context, j *cleave.Job) error) (*plannedChange, error) {
 	if j, ok := a.serverJobs.findJob(q.id); ok {
-		return nil, refusedError(fmt.Sprintf("job %s is a %s, which can only be cancelled", j.ID, j.Kind), "")
+		return nil, newRefusedError(fmt.Sprintf("job %s is a %s, which can only be cancelled", j.ID, j.Kind), "")
 	}
 	job, err := a.findJob(ctx, q)
 	if err != nil {

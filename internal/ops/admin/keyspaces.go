@@ -69,14 +69,14 @@ func (a *Admin) planCreateKeyspace(_ context.Context, _ *query, r api.CreateKeys
 	case "range":
 		o.Kind = cleave.Range
 	default:
-		return nil, invalidError("there is no kind "+strconv.Quote(r.Kind), "keyspaces are of kind hash or range")
+		return nil, newInvalidError("there is no kind "+strconv.Quote(r.Kind), "keyspaces are of kind hash or range")
 	}
 	if strings.HasPrefix(r.Name, indexPrefix) {
-		return nil, invalidError("names that begin with "+indexPrefix+" are for the entries of indexes", "choose another")
+		return nil, newInvalidError("names that begin with "+indexPrefix+" are for the entries of indexes", "choose another")
 	}
 	check := partition.Keyspace{ID: 1, Name: o.Name, Kind: o.Kind, Slots: o.Slots, Layout: o.Layout}
 	if err := check.Validate(); err != nil {
-		return nil, invalidError(err.Error(), "")
+		return nil, newInvalidError(err.Error(), "")
 	}
 	if k, err := a.o.DB.Keyspace(r.Name); err == nil {
 		return nil, keyspaceExistsError(k.Options(), o)
@@ -124,10 +124,10 @@ func (a *Admin) planDropKeyspace(_ context.Context, _ *query, r api.DropKeyspace
 		return nil, err
 	}
 	if r.Name == node.DefaultKeyspace {
-		return nil, refusedError("the default keyspace cannot be dropped", "FLUSHDB empties it")
+		return nil, newRefusedError("the default keyspace cannot be dropped", "FLUSHDB empties it")
 	}
 	if strings.HasPrefix(r.Name, indexPrefix) {
-		return nil, refusedError("keyspace "+r.Name+" has the entries of an index", "drop the index")
+		return nil, newRefusedError("keyspace "+r.Name+" has the entries of an index", "drop the index")
 	}
 	one := a.toKeyspace(k)
 	plan := api.Plan{

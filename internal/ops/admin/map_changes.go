@@ -59,11 +59,11 @@ func (a *Admin) planSplit(ctx context.Context, _ *query, r api.Split) (*plannedC
 		}
 	}
 	if given != 1 {
-		return nil, invalidError("a split needs one of slots, keys and shard", "give exactly one")
+		return nil, newInvalidError("a split needs one of slots, keys and shard", "give exactly one")
 	}
 	if r.Shard != 0 {
 		if r.Keyspace != "" {
-			return nil, invalidError("a shard has its keyspace", "leave the keyspace out")
+			return nil, newInvalidError("a shard has its keyspace", "leave the keyspace out")
 		}
 		return a.planSplitMiddle(ctx, r.Shard)
 	}
@@ -73,7 +73,7 @@ func (a *Admin) planSplit(ctx context.Context, _ *query, r api.Split) (*plannedC
 	}
 	hash := k.Options().Kind == cleave.Hash
 	if len(r.Slots) > 0 && !hash {
-		return nil, invalidError("keyspace "+k.Name()+" is of kind range and has no slots", "give keys")
+		return nil, newInvalidError("keyspace "+k.Name()+" is of kind range and has no slots", "give keys")
 	}
 	c := cuts{keyspace: k, slots: r.Slots}
 	for _, key := range r.Keys {
@@ -123,7 +123,7 @@ func (a *Admin) planSplitMiddle(ctx context.Context, id uint64) (*plannedChange,
 		return nil, notFoundError(fmt.Sprintf("there is no shard %d", id), "list the shards")
 	}
 	at, in, ok := a.node.SplitPoint(s)
-	whole := refusedError(fmt.Sprintf("shard %d cannot be cut in its middle: it has one slot, one key, or nothing", id), "name a key to cut it at")
+	whole := newRefusedError(fmt.Sprintf("shard %d cannot be cut in its middle: it has one slot, one key, or nothing", id), "name a key to cut it at")
 	if !ok {
 		return nil, whole
 	}
@@ -153,13 +153,13 @@ func (a *Admin) planPresplit(ctx context.Context, _ *query, r api.Presplit) (*pl
 	hash := k.Options().Kind == cleave.Hash
 	switch {
 	case (r.Into > 0) == (len(r.Keys) > 0) || r.Into < 0:
-		return nil, invalidError("a pre-split needs one of into and keys", "give exactly one")
+		return nil, newInvalidError("a pre-split needs one of into and keys", "give exactly one")
 	case r.Into > 0 && !hash:
-		return nil, invalidError("keyspace "+k.Name()+" is of kind range: its keys are not known", "give the keys to cut it at")
+		return nil, newInvalidError("keyspace "+k.Name()+" is of kind range: its keys are not known", "give the keys to cut it at")
 	case r.Into == 1:
-		return nil, invalidError("into is 1", "give at least 2")
+		return nil, newInvalidError("into is 1", "give at least 2")
 	case len(r.Keys) > 0 && hash:
-		return nil, invalidError("keyspace "+k.Name()+" is of kind hash: its keys are spread over slots", "give into")
+		return nil, newInvalidError("keyspace "+k.Name()+" is of kind hash: its keys are spread over slots", "give into")
 	}
 	change, summary := cleave.SplitEvenly(k, r.Into), fmt.Sprintf("cut keyspace %s into %s", k.Name(), output.Plural(r.Into, "piece"))
 	if r.Into == 0 {

@@ -170,7 +170,7 @@ func boolToFloat(is bool) float64 {
 }
 
 func (a *Admin) addShardMetrics(m *metricSet, r *http.Request) error {
-	shards, err := a.cachedShards(r.Context())
+	shards, err := a.loadCachedShards(r.Context())
 	if err != nil {
 		return err
 	}

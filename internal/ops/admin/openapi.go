@@ -68,16 +68,16 @@ func makeOperation(rt *route, s *schemaSet, failure object) object {
 	if rt.request != nil {
 		schema := s.schemaOf(rt.request)
 		s.byName[schemaName(rt.request)].(object)["additionalProperties"] = false // others are refused
-		op["requestBody"] = object{"required": true, "content": jsonContent(schema)}
+		op["requestBody"] = object{"required": true, "content": newJSONContent(schema)}
 	}
-	answers := object{"default": object{"description": "Why there is no other answer.", "content": jsonContent(failure)}}
+	answers := object{"default": object{"description": "Why there is no other answer.", "content": newJSONContent(failure)}}
 	for _, status := range rt.statuses {
 		answer := object{"description": http.StatusText(status)}
 		switch {
 		case rt.mediaType != "":
 			answer["content"] = object{strings.Split(rt.mediaType, ";")[0]: object{}}
 		default:
-			answer["content"] = jsonContent(s.schemaOf(rt.response))
+			answer["content"] = newJSONContent(s.schemaOf(rt.response))
 		}
 		answers[strconv.Itoa(status)] = answer
 	}
@@ -91,7 +91,9 @@ func makeOperation(rt *route, s *schemaSet, failure object) object {
 	return op
 }
 
-func jsonContent(schema object) object { return object{"application/json": object{"schema": schema}} }
+func newJSONContent(schema object) object {
+	return object{"application/json": object{"schema": schema}}
+}
 
 // schemaSet are those of the types that were met.
 type schemaSet struct{ byName object }

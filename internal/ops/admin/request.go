@@ -34,7 +34,7 @@ type query struct {
 func parseQuery(r *http.Request, params []param) (*query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, invalidError("the query cannot be read: "+err.Error(), "")
+		return nil, newInvalidError("the query cannot be read: "+err.Error(), "")
 	}
 	for name, v := range values {
 		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) {
@@ -48,10 +48,10 @@ func parseQuery(r *http.Request, params []param) (*query, error) {
 			if names == "" {
 				names = "none"
 			}
-			return nil, invalidError("unknown parameter "+strconv.Quote(name), "this path takes: "+names)
+			return nil, newInvalidError("unknown parameter "+strconv.Quote(name), "this path takes: "+names)
 		}
 		if len(v) > 1 {
-			return nil, invalidError("parameter "+name+" is given twice", "give it once")
+			return nil, newInvalidError("parameter "+name+" is given twice", "give it once")
 		}
 	}
 	return &query{values, r.PathValue("id")}, nil
@@ -64,7 +64,7 @@ func (q *query) getString(name string) string { return q.values.Get(name) }
 func (q *query) getKey(name string) (api.Key, error) {
 	k, err := api.ParseKey(q.values.Get(name))
 	if err != nil {
-		return nil, invalidError(err.Error(), "")
+		return nil, newInvalidError(err.Error(), "")
 	}
 	return k, nil
 }
@@ -76,7 +76,7 @@ func (q *query) getUint(name string, def uint64) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(q.values.Get(name), 10, 63)
 	if err != nil {
-		return 0, invalidError("parameter "+name+" is "+strconv.Quote(q.values.Get(name)), "give a number that is not negative")
+		return 0, newInvalidError("parameter "+name+" is "+strconv.Quote(q.values.Get(name)), "give a number that is not negative")
 	}
 	return n, nil
 }
@@ -92,14 +92,14 @@ func (q *query) getBool(name string) (bool, error) {
 	case "0", "false":
 		return false, nil
 	}
-	return false, invalidError("parameter "+name+" is "+strconv.Quote(q.values.Get(name)), "give true or false")
+	return false, newInvalidError("parameter "+name+" is "+strconv.Quote(q.values.Get(name)), "give true or false")
 }
 
 // pathID is a number in the path.
 func (q *query) pathID(what string) (uint64, error) {
 	n, err := strconv.ParseUint(q.id, 10, 63)
 	if err != nil || n == 0 {
-		return 0, invalidError(what+" "+strconv.Quote(q.id)+" is no id", "give a number")
+		return 0, newInvalidError(what+" "+strconv.Quote(q.id)+" is no id", "give a number")
 	}
 	return n, nil
 }
@@ -110,11 +110,11 @@ var pageParams = []param{
 	{api.QueryAfter, "string", "where to go on: next of the page before"},
 }
 
-// pageLimit is how many items the page has at most.
-func (q *query) pageLimit() (int, error) {
+// parsePageLimit is how many items the page has at most.
+func (q *query) parsePageLimit() (int, error) {
 	n, err := q.getUint(api.QueryLimit, api.DefaultPageItems)
 	if err == nil && (n < 1 || n > api.MaxPageItems) {
-		return 0, invalidError("parameter limit is "+strconv.FormatUint(n, 10), "give 1 to "+strconv.Itoa(api.MaxPageItems))
+		return 0, newInvalidError("parameter limit is "+strconv.FormatUint(n, 10), "give 1 to "+strconv.Itoa(api.MaxPageItems))
 	}
 	return int(n), err
 }
@@ -123,7 +123,7 @@ func (q *query) pageLimit() (int, error) {
 // the newest is first. Items that come and go meanwhile do not move the others.
 func cutPage[T any](q *query, items []T, place func(i int, item T) uint64, shrink bool) (api.Page[T], error) {
 	p := api.Page[T]{Items: []T{}}
-	limit, err := q.pageLimit()
+	limit, err := q.parsePageLimit()
 	if err != nil {
 		return p, err
 	}
@@ -174,13 +174,13 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, e.Status, api.Failure{Error: *e})
 }
 
-// invalidError is a request that is none.
-func invalidError(message, hint string) *api.Error {
+// newInvalidError is a request that is none.
+func newInvalidError(message, hint string) *api.Error {
 	return &api.Error{Status: http.StatusBadRequest, Code: api.CodeInvalid, Message: message, Hint: hint}
 }
 
-// refusedError is what cannot be done as things are.
-func refusedError(message, hint string) *api.Error {
+// newRefusedError is what cannot be done as things are.
+func newRefusedError(message, hint string) *api.Error {
 	return &api.Error{Status: http.StatusConflict, Code: api.CodeRefused, Message: message, Hint: hint}
 }
 

@@ -233,15 +233,15 @@ func decodeBody(w http.ResponseWriter, r *http.Request, request any) error {
 		return &api.Error{Status: http.StatusRequestEntityTooLarge, Code: api.CodeTooLarge, Message: "the body is larger than " + strconv.Itoa(maxBodyBytes) + " bytes"}
 	}
 	if err != nil {
-		return invalidError("the body cannot be read: "+err.Error(), "")
+		return newInvalidError("the body cannot be read: "+err.Error(), "")
 	}
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(request); err != nil {
-		return invalidError("the body is not what is asked for: "+strings.TrimPrefix(err.Error(), "json: "), "see "+api.PathOpenAPI)
+		return newInvalidError("the body is not what is asked for: "+strings.TrimPrefix(err.Error(), "json: "), "see "+api.PathOpenAPI)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return invalidError("the body has more than one object", "send one")
+		return newInvalidError("the body has more than one object", "send one")
 	}
 	return nil
 }

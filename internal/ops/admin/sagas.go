@@ -24,7 +24,7 @@ const (
 
 func (a *Admin) listSagas(ctx context.Context, q *query) (p api.Page[api.Saga], err error) {
 	p.Items = []api.Saga{}
-	limit, err := q.pageLimit()
+	limit, err := q.parsePageLimit()
 	if err != nil {
 		return p, err
 	}
@@ -43,7 +43,7 @@ func (a *Admin) listSagas(ctx context.Context, q *query) (p api.Page[api.Saga], 
 		return p, nil
 	}
 	if k.Options().Kind != cleave.Range {
-		return p, invalidError("keyspace "+name+" is of kind hash: it is no journal of sagas", "name the keyspace that was given to journal.Open")
+		return p, newInvalidError("keyspace "+name+" is of kind hash: it is no journal of sagas", "name the keyspace that was given to journal.Open")
 	}
 	j, err := journal.Open(ctx, a.o.DB, journal.Options{Keyspace: name})
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *Admin) listSagas(ctx context.Context, q *query) (p api.Page[api.Saga], 
 	}
 	part, after, ok := strings.Cut(q.getString(api.QueryAfter), ":")
 	if q.has(api.QueryAfter) && !ok || ok && part+":" != openCursorPrefix && part+":" != endedCursorPrefix {
-		return p, invalidError("parameter after is "+strconv.Quote(q.getString(api.QueryAfter)), "give next of the page before")
+		return p, newInvalidError("parameter after is "+strconv.Quote(q.getString(api.QueryAfter)), "give next of the page before")
 	}
 	var records []saga.Record
 	if part+":" == endedCursorPrefix {
@@ -91,7 +91,7 @@ func parseSagaFilter(q *query) (func(*saga.Record) bool, error) {
 	case slices.Contains([]string{"running", "compensating", "completed", "compensated"}, state):
 		return func(r *saga.Record) bool { return r.State.String() == state }, nil
 	}
-	return nil, invalidError("there is no state "+strconv.Quote(state), "sagas are running, compensating, completed, compensated or stuck")
+	return nil, newInvalidError("there is no state "+strconv.Quote(state), "sagas are running, compensating, completed, compensated or stuck")
 }
 
 func toSaga(r *saga.Record) api.Saga {

@@ -55,7 +55,7 @@ func (a *Admin) toSetting(s *config.Setting, started, latest *config.Config) api
 
 func (a *Admin) planSetConfig(_ context.Context, _ *query, r api.SetConfig) (*plannedChange, error) {
 	if len(r.Settings) == 0 {
-		return nil, invalidError("no setting is given", "give settings: a name and a value each")
+		return nil, newInvalidError("no setting is given", "give settings: a name and a value each")
 	}
 	started, latest := a.o.Config()
 	plan, parsed := api.Plan{Steps: []string{}}, map[string]string{}
@@ -63,19 +63,19 @@ func (a *Admin) planSetConfig(_ context.Context, _ *query, r api.SetConfig) (*pl
 		all := config.Settings()
 		i := slices.IndexFunc(all, func(s config.Setting) bool { return s.Name == name })
 		if i < 0 {
-			return nil, invalidError("there is no setting "+strconv.Quote(name), "list the settings")
+			return nil, newInvalidError("there is no setting "+strconv.Quote(name), "list the settings")
 		}
 		s := &all[i]
 		if s.Secret {
-			return nil, refusedError("setting "+name+" is a secret, and plans are in the audit log", "set it in the configuration, or with CONFIG SET")
+			return nil, newRefusedError("setting "+name+" is a secret, and plans are in the audit log", "set it in the configuration, or with CONFIG SET")
 		}
 		value, err := s.Parse(r.Settings[name])
 		if err != nil {
-			return nil, invalidError(name+" is "+strconv.Quote(r.Settings[name]), err.Error())
+			return nil, newInvalidError(name+" is "+strconv.Quote(r.Settings[name]), err.Error())
 		}
 		was := a.toSetting(s, started, latest).Value
 		if !s.Live && value != was {
-			return nil, refusedError("setting "+name+" cannot be changed while the server runs", "change its flag or the configuration, and start the server again")
+			return nil, newRefusedError("setting "+name+" cannot be changed while the server runs", "change its flag or the configuration, and start the server again")
 		}
 		if s.Live {
 			parsed[name] = value
@@ -87,7 +87,7 @@ func (a *Admin) planSetConfig(_ context.Context, _ *query, r api.SetConfig) (*pl
 		err := a.o.Server.Configure(parsed)
 		var refusal redis.Error
 		if errors.As(err, &refusal) {
-			return nil, invalidError(strings.TrimPrefix(string(refusal), "ERR "), "")
+			return nil, newInvalidError(strings.TrimPrefix(string(refusal), "ERR "), "")
 		}
 		for _, name := range slices.Sorted(maps.Keys(parsed)) {
 			if err == nil {

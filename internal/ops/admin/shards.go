@@ -138,7 +138,7 @@ func (a *Admin) listGroups(ctx context.Context, q *query) (api.Page[api.Group], 
 }
 
 func (a *Admin) loadGroups(ctx context.Context) ([]api.Group, error) {
-	shards, err := a.cachedShards(ctx)
+	shards, err := a.loadCachedShards(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ type shardCache struct {
 // shardCacheTTL is how old they may be.
 const shardCacheTTL = time.Second
 
-func (a *Admin) cachedShards(ctx context.Context) ([]cleave.Shard, error) {
+func (a *Admin) loadCachedShards(ctx context.Context) ([]cleave.Shard, error) {
 	s := &a.shardCache
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (a *Admin) cachedShards(ctx context.Context) ([]cleave.Shard, error) {
 
 // loadShards are shards as clients see them, with the jobs that are at work on them.
 func (a *Admin) loadShards(ctx context.Context) ([]api.Shard, error) {
-	shards, err := a.cachedShards(ctx)
+	shards, err := a.loadCachedShards(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +256,7 @@ func (a *Admin) explainLocation(ctx context.Context, q *query) (api.Explanation,
 		}
 	}
 	if given != 1 {
-		return api.Explanation{}, invalidError("one of key, slot and shard is explained", "give exactly one")
+		return api.Explanation{}, newInvalidError("one of key, slot and shard is explained", "give exactly one")
 	}
 	if q.has(api.QueryShard) {
 		return a.explainShard(ctx, q)
@@ -277,7 +277,7 @@ func (a *Admin) explainShard(ctx context.Context, q *query) (api.Explanation, er
 		return api.Explanation{}, err
 	}
 	if q.has(api.QueryKeyspace) {
-		return api.Explanation{}, invalidError("a shard has its keyspace", "leave the keyspace out")
+		return api.Explanation{}, newInvalidError("a shard has its keyspace", "leave the keyspace out")
 	}
 	s, err := a.findShard(ctx, id)
 	if err != nil {
@@ -292,7 +292,7 @@ func (a *Admin) explainShard(ctx context.Context, q *query) (api.Explanation, er
 func (a *Admin) explainSlot(ctx context.Context, q *query, k *cleave.Keyspace) (api.Explanation, error) {
 	o := k.Options()
 	if o.Kind != cleave.Hash {
-		return api.Explanation{}, invalidError("keyspace "+o.Name+" is of kind range and has no slots", "explain a key")
+		return api.Explanation{}, newInvalidError("keyspace "+o.Name+" is of kind range and has no slots", "explain a key")
 	}
 	n, err := q.getUint(api.QuerySlot, 0)
 	if err != nil {
@@ -303,7 +303,7 @@ func (a *Admin) explainSlot(ctx context.Context, q *query, k *cleave.Keyspace) (
 		return api.Explanation{}, err
 	}
 	if n >= uint64(space.SlotCount()) {
-		return api.Explanation{}, invalidError(fmt.Sprintf("keyspace %s has slots 0 to %d", o.Name, space.SlotCount()-1), "")
+		return api.Explanation{}, newInvalidError(fmt.Sprintf("keyspace %s has slots 0 to %d", o.Name, space.SlotCount()-1), "")
 	}
 	slot := int(n)
 	e := api.Explanation{Keyspace: o.Name, Kind: o.Kind.String(), Slot: &slot}

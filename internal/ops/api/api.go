@@ -212,6 +212,6 @@ var (
 	ErrUntrusted = errors.New("api: the certificate of the server is not trusted")
 )
 
-func unreachableError(addr string, err error) error {
+func newUnreachableError(addr string, err error) error {
 	return fmt.Errorf("%w at %s: is it running there? %w", ErrUnreachable, addr, err)
 }

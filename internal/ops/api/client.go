@@ -189,7 +189,7 @@ func (c *Client) classifyError(ctx context.Context, base string, err error) erro
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errors.As(err, &op) && op.Op == "dial":
-		return unreachableError(base, err)
+		return newUnreachableError(base, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: %w: it does not encrypt: write http:// before the address", base, ErrForeign)
 	case isUntrusted(err):

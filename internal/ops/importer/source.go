@@ -102,7 +102,7 @@ func (p *chunk) skipKey(key, kind string) {
 
 // rejectKey leaves out a key that is over a limit.
 func (p *chunk) rejectKey(key string, over *sizeLimit, bytes int64) {
-	p.leftOut = append(p.leftOut, leftOutKey{key, over.leftOutReason(), over.formatFailure(bytes)})
+	p.leftOut = append(p.leftOut, leftOutKey{key, over.explainLeftOut(), over.formatFailure(bytes)})
 }
 
 // readSource walks the source and hands on parts.
@@ -402,8 +402,8 @@ var (
 	fieldValueLimit = sizeLimit{"a field's value", command.MaxValueBytes}
 )
 
-// leftOutReason is the reason to leave out a key, the same for each that is over the limit.
-func (l *sizeLimit) leftOutReason() string {
+// explainLeftOut is the reason to leave out a key, the same for each that is over the limit.
+func (l *sizeLimit) explainLeftOut() string {
 	return fmt.Sprintf("with %s over %s", l.subject, output.Bytes(l.maxBytes))
 }
 

@@ -172,7 +172,7 @@ func (c *ChangeDestination) Eval(e *command.Env) command.Reply {
 	switch {
 	case ok && (c.AnyAttempt || r.Attempt == c.Attempt):
 		change.Expect = []ownership.Range{r}
-	case c.AllowMissing && !ok && areFromOlderJobs(c.site.Table.ScanOverlapping(c.Become.Span), c.Job):
+	case c.AllowMissing && !ok && isFromOlderJobs(c.site.Table.ScanOverlapping(c.Become.Span), c.Job):
 		change.Expect = slices.Collect(c.site.Table.ScanOverlapping(c.Become.Span))
 		change.Become = carveRange(change.Expect, c.Become)
 	default: // which is stale, unless it was done before
@@ -196,8 +196,8 @@ func (c *ChangeDestination) Floors() (clockMS int64, mixed bool) {
 	return c.ClockFloorMS, c.Become.State == ownership.Serving
 }
 
-// areFromOlderJobs reports whether all ranges were given away before a job was admitted.
-func areFromOlderJobs(ranges iter.Seq[ownership.Range], job ownership.JobID) bool {
+// isFromOlderJobs reports whether all ranges were given away before a job was admitted.
+func isFromOlderJobs(ranges iter.Seq[ownership.Range], job ownership.JobID) bool {
 	for r := range ranges {
 		if r.State != ownership.Foreign || r.Job >= job {
 			return false

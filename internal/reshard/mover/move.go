@@ -45,7 +45,7 @@ func (j *Job) setSourceRanges(source, dest []ownership.Range) error {
 		source[0].Version != j.Expect || want == 2 && source[1].Version != j.ExpectRight {
 		return fmt.Errorf("%w: %v has not all of %v as of version %d", ownership.ErrStale, j.From, j.Span, j.Expect)
 	}
-	if j.Kind == Move && !areFromOlderJobs(slices.Values(dest), j.ID) {
+	if j.Kind == Move && !isFromOlderJobs(slices.Values(dest), j.ID) {
 		return fmt.Errorf("%w: %v has %v", ownership.ErrStale, j.To, dest)
 	}
 	j.SourceRanges = source
@@ -206,9 +206,9 @@ func (j *Job) recordCopied(rows, size uint64, nowMS int64) {
 
 // The ranges of a move, in the order in which they come to be.
 
-// servingRange is what the source has. After a freeze it is another one than before,
+// newServingRange is what the source has. After a freeze it is another one than before,
 // so that a freeze that comes late finds nothing.
-func (j *Job) servingRange(freezes uint64) ownership.Range {
+func (j *Job) newServingRange(freezes uint64) ownership.Range {
 	r := j.SourceRanges[0]
 	if freezes > 0 {
 		r.Job, r.Attempt = j.ID, freezes
@@ -216,11 +216,11 @@ func (j *Job) servingRange(freezes uint64) ownership.Range {
 	return r
 }
 
-func (j *Job) frozenRange() ownership.Range {
+func (j *Job) newFrozenRange() ownership.Range {
 	return ownership.Range{Span: j.Span, Version: j.SourceRanges[0].Version, State: ownership.Frozen, Job: j.ID, Attempt: j.Freezes}
 }
 
-func (j *Job) incomingRange(attempt, upto uint64) ownership.Range {
+func (j *Job) newIncomingRange(attempt, upto uint64) ownership.Range {
 	return ownership.Range{Span: j.Span, Version: j.SourceRanges[0].Version, State: ownership.Incoming, Job: j.ID, Attempt: attempt, CopiedUpTo: upto}
 }
 
@@ -229,8 +229,8 @@ func (j *Job) foreignRange(v partition.Version, attempt uint64) ownership.Range 
 	return ownership.Range{Span: j.Span, Version: v, State: ownership.Foreign, Job: j.ID, Attempt: attempt}
 }
 
-// decidedRange is a range at the version that was decided.
-func (j *Job) decidedRange(s partition.Span) ownership.Range {
+// newDecidedRange is a range at the version that was decided.
+func (j *Job) newDecidedRange(s partition.Span) ownership.Range {
 	return ownership.Range{Span: s, Version: j.Version, State: ownership.Serving, Job: j.ID}
 }
 
@@ -297,16 +297,16 @@ func (j *Job) makeCommands() []Effect {
 	case Preparing:
 		// The first copy takes the place of nothing, the others that of the one before.
 		return j.makeEvalCommands(j.To, &ChangeDestination{
-			Job: j.ID, Become: j.incomingRange(j.Attempt, 0), Attempt: j.Attempt - 1, AllowMissing: j.Attempt == 1, JobFloor: j.JobFloor,
+			Job: j.ID, Become: j.newIncomingRange(j.Attempt, 0), Attempt: j.Attempt - 1, AllowMissing: j.Attempt == 1, JobFloor: j.JobFloor,
 		})
 	case Clearing:
 		return j.makeEvalCommands(j.To, &Clear{Job: j.ID, Attempt: j.Attempt, Span: j.Span, Limit: ClearBatchRows})
 	case Opening:
-		return j.makeEvalCommands(j.To, newRangeChange(j.incomingRange(j.Attempt, 0), j.incomingRange(j.Attempt, j.BasePosition)))
+		return j.makeEvalCommands(j.To, newRangeChange(j.newIncomingRange(j.Attempt, 0), j.newIncomingRange(j.Attempt, j.BasePosition)))
 	case Freezing:
-		return j.makeEvalCommands(j.From, newRangeChange(j.servingRange(j.Freezes-1), j.frozenRange()))
+		return j.makeEvalCommands(j.From, newRangeChange(j.newServingRange(j.Freezes-1), j.newFrozenRange()))
 	case Thawing:
-		return j.makeEvalCommands(j.From, &Thaw{Frozen: j.frozenRange(), Before: j.servingRange(j.Freezes - 1), Become: j.servingRange(j.Freezes)})
+		return j.makeEvalCommands(j.From, &Thaw{Frozen: j.newFrozenRange(), Before: j.newServingRange(j.Freezes - 1), Become: j.newServingRange(j.Freezes)})
 	case Abandoning:
 		return j.makeEvalCommands(j.To, &ChangeDestination{Job: j.ID, Become: j.foreignRange(j.SourceRanges[0].Version, 0), AnyAttempt: true, AllowMissing: true})
 	case Wiping:
@@ -332,24 +332,24 @@ func (j *Job) makeRelease() []Effect {
 	switch {
 	case j.IsRemote():
 		gone := j.foreignRange(j.Version, 0)
-		effects := j.makeEvalCommands(j.From, newRangeChange(j.frozenRange(), gone))
+		effects := j.makeEvalCommands(j.From, newRangeChange(j.newFrozenRange(), gone))
 		return effects
 	case j.Kind == Move:
 		return []Effect{EvalCommands{Round: j.Round, CarryFloors: true, Commands: []GroupCommand{
 			{j.From, j.newRangeDrop(j.SourceRanges[0], j.Version)},
-			{j.To, &ChangeDestination{Job: j.ID, Become: j.decidedRange(j.Span), AllowMissing: true, JobFloor: j.JobFloor}},
+			{j.To, &ChangeDestination{Job: j.ID, Become: j.newDecidedRange(j.Span), AllowMissing: true, JobFloor: j.JobFloor}},
 		}}}
 	}
 	c := &ownership.ChangeOwnership{Expect: j.SourceRanges}
 	if j.Kind == Merge {
-		c.Become = []ownership.Range{j.decidedRange(j.Span)}
+		c.Become = []ownership.Range{j.newDecidedRange(j.Span)}
 	} else {
 		start := j.Span.Start
 		for _, at := range j.At {
-			c.Become = append(c.Become, j.decidedRange(partition.Span{Start: start, End: at}))
+			c.Become = append(c.Become, j.newDecidedRange(partition.Span{Start: start, End: at}))
 			start = at
 		}
-		c.Become = append(c.Become, j.decidedRange(partition.Span{Start: start, End: j.Span.End}))
+		c.Become = append(c.Become, j.newDecidedRange(partition.Span{Start: start, End: j.Span.End}))
 	}
 	return j.makeEvalCommands(j.From, c)
 }
@@ -357,7 +357,7 @@ func (j *Job) makeRelease() []Effect {
 // makeActivate lets the destination serve.
 func (j *Job) makeActivate() []Effect {
 	effects := j.makeEvalCommands(j.To, &ChangeDestination{
-		Job: j.ID, Attempt: j.Attempt, Become: j.decidedRange(j.Span), VersionFloor: j.VersionFloor, ClockFloorMS: j.ClockFloorMS,
+		Job: j.ID, Attempt: j.Attempt, Become: j.newDecidedRange(j.Span), VersionFloor: j.VersionFloor, ClockFloorMS: j.ClockFloorMS,
 	})
 	return effects
 }

@@ -26,7 +26,7 @@ func ReadOwnership(find Finder, x mover.ReadOwnership) mover.Event {
 	if err != nil {
 		return mover.Failed{Round: x.Round, Err: err}
 	}
-	return mover.OwnershipRead{Round: x.Round, Source: overlappingRanges(from.Group.OwnershipTable(), x.Span), Dest: overlappingRanges(to.Group.OwnershipTable(), x.Span)}
+	return mover.OwnershipRead{Round: x.Round, Source: listOverlappingRanges(from.Group.OwnershipTable(), x.Span), Dest: listOverlappingRanges(to.Group.OwnershipTable(), x.Span)}
 }
 
 // EvalCommands answers a mover.EvalCommands. What it reports is synced at durability always; at

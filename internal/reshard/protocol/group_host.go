@@ -33,8 +33,8 @@ type GroupHost struct {
 // Finder returns the host of a group, or ErrGroupNotOpen.
 type Finder func(partition.GroupID) (GroupHost, error)
 
-// overlappingRanges returns the ranges of a table that overlap with a span.
-func overlappingRanges(l *ownership.Table, s partition.Span) []ownership.Range {
+// listOverlappingRanges returns the ranges of a table that overlap with a span.
+func listOverlappingRanges(l *ownership.Table, s partition.Span) []ownership.Range {
 	return slices.Collect(l.ScanOverlapping(s))
 }
 

@@ -85,7 +85,7 @@ func (e *Env) readField(p partition.Position, h *hashState, field []byte) (value
 func (h *hashState) decodeElement(raw []byte) (value []byte, ok bool, err error) {
 	row, err := DecodeRow(raw)
 	if err != nil || row.Kind != Element {
-		return nil, false, badRowError(raw)
+		return nil, false, newBadRowError(raw)
 	}
 	return row.Payload, row.Version == h.generation, nil
 }

@@ -59,10 +59,10 @@ func (c *HMGet) Eval(e *Env) Reply {
 		}
 		e.items = append(e.items, item)
 	}
-	return e.itemsReply(start, h.keyVersion())
+	return e.newItemsReply(start, h.keyVersion())
 }
 
-func (e *Env) itemsReply(start int, version uint64) Reply {
+func (e *Env) newItemsReply(start int, version uint64) Reply {
 	return Reply{Kind: Items, Items: e.items[start:len(e.items):len(e.items)], Version: version}
 }
 
@@ -134,7 +134,7 @@ func (c *HGetAll) Eval(e *Env) Reply {
 	if err != nil {
 		return failedReply(err)
 	}
-	return e.itemsReply(start, h.keyVersion())
+	return e.newItemsReply(start, h.keyVersion())
 }
 
 // scanFields visits the fields behind after, all of them if it is nil. ok is
@@ -208,7 +208,7 @@ func (c *HScan) Eval(e *Env) Reply {
 	if err != nil {
 		return failedReply(err)
 	}
-	reply := e.itemsReply(start, h.keyVersion())
+	reply := e.newItemsReply(start, h.keyVersion())
 	reply.More, reply.Bytes = cursor != nil, cursor
 	return reply
 }

@@ -69,7 +69,7 @@ func (c *HSample) Eval(e *Env) Reply {
 		}
 		e.items = append(e.items, item)
 	}
-	return e.itemsReply(start, h.keyVersion())
+	return e.newItemsReply(start, h.keyVersion())
 }
 
 // sampler draws fields of a hash.

@@ -124,7 +124,7 @@ func (c *Range) Eval(e *Env) Reply {
 	if err != nil {
 		return failedReply(err)
 	}
-	reply := e.itemsReply(start, 0)
+	reply := e.newItemsReply(start, 0)
 	reply.More = more
 	return reply
 }

@@ -83,45 +83,45 @@ type Row struct {
 // reader that is not in the mailbox uses this and then asks [Row.IsAlive].
 func DecodeRow(b []byte) (Row, error) {
 	if len(b) < plainHeadBytes {
-		return Row{}, badRowError(b)
+		return Row{}, newBadRowError(b)
 	}
 	r := Row{Kind: Kind(b[0]), Version: binary.LittleEndian.Uint64(b[2:]), Payload: b[plainHeadBytes:]}
 	switch b[1] {
 	case 0:
 	case flagExpiry:
 		if len(b) < expiringHeadBytes {
-			return Row{}, badRowError(b)
+			return Row{}, newBadRowError(b)
 		}
 		r.ExpiryMS = int64(binary.LittleEndian.Uint64(b[plainHeadBytes:]))
 		r.Payload = b[expiringHeadBytes:]
 		if r.ExpiryMS <= 0 || r.Kind == Element {
-			return Row{}, badRowError(b)
+			return Row{}, newBadRowError(b)
 		}
 	case flagIntent, flagIntent | flagExpiry:
 		return Row{}, fmt.Errorf("%w: it carries an intent: use a version that knows transactions across groups", ErrRow)
 	default:
-		return Row{}, badRowError(b)
+		return Row{}, newBadRowError(b)
 	}
 	switch r.Kind {
 	case String, Element:
 	case Hash, Chunked:
 		if len(r.Payload) != collectionHeadBytes {
-			return Row{}, badRowError(b)
+			return Row{}, newBadRowError(b)
 		}
 		r.Generation = binary.LittleEndian.Uint64(r.Payload)
 		r.Length = binary.LittleEndian.Uint64(r.Payload[8:])
 		r.Payload = nil
 		if r.Kind == Chunked && r.Length > MaxValueBytes {
-			return Row{}, badRowError(b)
+			return Row{}, newBadRowError(b)
 		}
 	default:
-		return Row{}, badRowError(b)
+		return Row{}, newBadRowError(b)
 	}
 	return r, nil
 }
 
-// badRowError reports the head of a row alone: values do not belong in logs.
-func badRowError(b []byte) error {
+// newBadRowError reports the head of a row alone: values do not belong in logs.
+func newBadRowError(b []byte) error {
 	return fmt.Errorf("%w: %d bytes that begin with %x", ErrRow, len(b), b[:min(len(b), plainHeadBytes)])
 }
 
@@ -189,7 +189,7 @@ func (e *Env) loadRow(p partition.Position) (row Row, alive bool, err error) {
 func (e *Env) decodeOwnRow(p partition.Position, value []byte) (row Row, alive bool, err error) {
 	row, err = DecodeRow(value)
 	if err != nil || row.Kind == Element {
-		return Row{}, false, badRowError(value)
+		return Row{}, false, newBadRowError(value)
 	}
 	return row, e.isAlive(p, &row), nil
 }

@@ -160,7 +160,7 @@ func (r *batchRun) evalCalls(calls []*call, errs []error) (n int, urgent bool) {
 	urgent = true
 	for i, c := range calls {
 		if r.someRefused {
-			if err := r.refusalOf(c); err != nil {
+			if err := r.findRefusal(c); err != nil {
 				errs[i] = r.refuseUnevaluated(c, err)
 				continue
 			}
@@ -267,8 +267,8 @@ func (r *batchRun) countTableChanges(n int64) {
 	}
 }
 
-// refusalOf returns why a call cannot be executed in the batch at hand, or nil.
-func (r *batchRun) refusalOf(c *call) error {
+// findRefusal returns why a call cannot be executed in the batch at hand, or nil.
+func (r *batchRun) findRefusal(c *call) error {
 	if c.joint == nil {
 		return r.participants[c.participant].refusedErr
 	}
@@ -295,7 +295,7 @@ func (r *batchRun) refuseUnevaluated(c *call, err error) error {
 // refuseCalls answers the calls of a batch that the log has refused, or left in doubt.
 func (r *batchRun) refuseCalls(calls []*call, errs []error, err error) {
 	for i, c := range calls {
-		if r.refusalOf(c) == nil {
+		if r.findRefusal(c) == nil {
 			errs[i] = r.refuseCall(c, err)
 		}
 	}
@@ -394,7 +394,7 @@ func (r *batchRun) holdGroups(ctx context.Context, groups []*Group, f func()) er
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		i, refused := closedGroupIndex(groups, actors, err)
+		i, refused := findClosedGroup(groups, actors, err)
 		if i < 0 {
 			return err
 		}
@@ -402,8 +402,8 @@ func (r *batchRun) holdGroups(ctx context.Context, groups []*Group, f func()) er
 	}
 }
 
-// closedGroupIndex returns which of groups has refused to be held, and why; -1 if none has.
-func closedGroupIndex(groups []*Group, actors []*actor.Actor[executor, *call, error], err error) (int, error) {
+// findClosedGroup returns which of groups has refused to be held, and why; -1 if none has.
+func findClosedGroup(groups []*Group, actors []*actor.Actor[executor, *call, error], err error) (int, error) {
 	var panicked *actor.PanicError
 	var refused *actor.ShardError
 	if errors.As(err, &panicked) || !errors.As(err, &refused) {

@@ -98,7 +98,7 @@ func (g *Group) newExecutor() (executor, error) {
 	g.published.init(guard)
 	x := executor{
 		log: g.log, reader: reader, env: command.NewEnv(reader), clock: &g.clock, opts: &g.opts,
-		hasOrphans: &g.hasOrphans, guard: guard, published: &g.published, cached: g.cached, piggyback: &g.piggyback, ledgerRowKey: ledgerKey(g.opts.ID),
+		hasOrphans: &g.hasOrphans, guard: guard, published: &g.published, cached: g.cached, piggyback: &g.piggyback, ledgerRowKey: newLedgerKey(g.opts.ID),
 		// Nothing is known yet: the first round of housekeeping fills it.
 		expiries: expiryQueue{maxEntries: g.opts.ExpiryKeys, horizon: unknownHorizon},
 	}

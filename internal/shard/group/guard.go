@@ -57,7 +57,7 @@ func (g *guard) CheckRead(p partition.Position) error {
 	if g.locks.Len() == 0 {
 		return nil
 	}
-	return lockedError(g.locks.FindKeyConflict(txn.ID{}, p, false))
+	return newLockedError(g.locks.FindKeyConflict(txn.ID{}, p, false))
 }
 
 // CheckWrite implements [command.Guard].
@@ -66,7 +66,7 @@ func (g *guard) CheckWrite(p partition.Position) error {
 		return err
 	}
 	if g.locks.Len() > 0 {
-		if err := lockedError(g.locks.FindKeyConflict(txn.ID{}, p, true)); err != nil {
+		if err := newLockedError(g.locks.FindKeyConflict(txn.ID{}, p, true)); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (g *guard) CheckReadSpan(s partition.Span) error {
 	if g.locks.Len() == 0 {
 		return nil
 	}
-	return lockedError(g.locks.FindSpanConflict(txn.ID{}, s.Start, s.End))
+	return newLockedError(g.locks.FindSpanConflict(txn.ID{}, s.Start, s.End))
 }
 
 // ExpiryCheckMS implements [command.Guard].
@@ -100,7 +100,7 @@ func (g *guard) ExpiryCheckMS(p partition.Position, nowMS int64) int64 {
 	return g.locks.ExpiryCheckMS(p, nowMS)
 }
 
-func lockedError(l *txn.Lock) error {
+func newLockedError(l *txn.Lock) error {
 	if l == nil {
 		return nil
 	}

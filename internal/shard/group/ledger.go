@@ -32,8 +32,8 @@ const (
 	ledgerSize   = 2 + 3*8
 )
 
-// ledgerKey is the store key of a group's ledger.
-func ledgerKey(id partition.GroupID) []byte {
+// newLedgerKey is the store key of a group's ledger.
+func newLedgerKey(id partition.GroupID) []byte {
 	return binary.BigEndian.AppendUint64([]byte{byte(effect.State), 'g'}, uint64(id))
 }
 

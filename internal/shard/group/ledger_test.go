@@ -124,7 +124,7 @@ type strictDisk struct {
 }
 
 func (d *strictDisk) Commit(urgent bool, effects []byte) error {
-	stored, _, _ := d.crashCopy().Get(ledgerKey(0), nil)
+	stored, _, _ := d.crashCopy().Get(newLedgerKey(0), nil)
 	batch, err := effect.Parse(effects)
 	if err != nil {
 		d.t.Fatal(err)

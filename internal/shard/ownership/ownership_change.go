@@ -79,7 +79,7 @@ func (s *Site) recordRanges(e *command.Env, expect, become []Range) {
 // position.
 func (s *Site) CheckPosition(p partition.Position, write bool) error {
 	if !s.Table.CanRead(p) {
-		return s.wrongGroupError()
+		return s.newWrongGroupError()
 	}
 	if write && s.Table.frozenCount > 0 && s.Table.findRange(p).State == Frozen {
 		return ErrFrozen
@@ -90,7 +90,7 @@ func (s *Site) CheckPosition(p partition.Position, write bool) error {
 // CheckReadSpan returns why the group must not read a span.
 func (s *Site) CheckReadSpan(span partition.Span) error {
 	if !s.Table.CanReadSpan(span) {
-		return s.wrongGroupError()
+		return s.newWrongGroupError()
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (s *Site) CheckReadSpan(span partition.Span) error {
 // its own as a whole, in however many ranges.
 func (s *Site) CheckWriteSpan(span partition.Span) error {
 	if !s.Table.CanReadSpan(span) {
-		return s.wrongGroupError()
+		return s.newWrongGroupError()
 	}
 	if s.Table.frozenCount == 0 {
 		return nil
@@ -112,7 +112,7 @@ func (s *Site) CheckWriteSpan(span partition.Span) error {
 	return nil
 }
 
-func (s *Site) wrongGroupError() error {
+func (s *Site) newWrongGroupError() error {
 	return &WrongGroupError{Group: s.Group, Version: s.Table.Version()}
 }
 

@@ -215,7 +215,7 @@ func (l *Table) changeRanges(expect, become []Range) (next *Table, done bool, er
 		}
 	}
 	if len(missing) > 0 {
-		return nil, false, l.staleError(&missing[0])
+		return nil, false, l.newStaleError(&missing[0])
 	}
 	slices.SortFunc(merged, compareStarts)
 	for i := 1; i < len(merged); i++ {
@@ -344,8 +344,8 @@ func (l *Table) hasAll(become []Range) bool {
 	return len(become) > 0
 }
 
-// staleError names what is in the place of what was expected.
-func (l *Table) staleError(want *Range) error {
+// newStaleError names what is in the place of what was expected.
+func (l *Table) newStaleError(want *Range) error {
 	for r := range l.ScanOverlapping(want.Span) {
 		return fmt.Errorf("%w: %v, not %v", ErrStale, r, *want)
 	}

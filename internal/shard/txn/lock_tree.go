@@ -37,9 +37,9 @@ func compareLocks(a, b *Lock) int {
 	return bytes.Compare(a.Txn[:], b.Txn[:])
 }
 
-// fartherLock returns the lock that reaches farther. The end of a key is behind it,
+// findFartherLock returns the lock that reaches farther. The end of a key is behind it,
 // that of a range before.
-func fartherLock(a, b *Lock) *Lock {
+func findFartherLock(a, b *Lock) *Lock {
 	switch {
 	case a == nil:
 		return b
@@ -82,7 +82,7 @@ func (n *treeNode) updateReach() {
 	}
 	for _, child := range [2]*treeNode{n.left, n.right} {
 		if child != nil {
-			n.farthest, n.farthestWrite = fartherLock(n.farthest, child.farthest), fartherLock(n.farthestWrite, child.farthestWrite)
+			n.farthest, n.farthestWrite = findFartherLock(n.farthest, child.farthest), findFartherLock(n.farthestWrite, child.farthestWrite)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func insertNode(n, x *treeNode) *treeNode {
 		x.updateReach()
 		return x
 	}
-	n.farthest, n.farthestWrite = fartherLock(n.farthest, x.farthest), fartherLock(n.farthestWrite, x.farthestWrite)
+	n.farthest, n.farthestWrite = findFartherLock(n.farthest, x.farthest), findFartherLock(n.farthestWrite, x.farthestWrite)
 	if compareLocks(x.lock, n.lock) < 0 {
 		n.left = insertNode(n.left, x)
 	} else {

@@ -120,6 +120,6 @@ func (e *ReservedError) Error() string { return ErrReserved.Error() }
 // Is matches ErrReserved.
 func (e *ReservedError) Is(target error) bool { return target == ErrReserved }
 
-func outsideError(p partition.Position, s partition.Span) error {
+func newOutsideError(p partition.Position, s partition.Span) error {
 	return fmt.Errorf("%w: it touches %q, outside of its span %v", ErrBadParticipant, []byte(p), s)
 }

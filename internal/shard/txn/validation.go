@@ -244,11 +244,11 @@ func (t *lockSet) checkInside(s partition.Span) error {
 	for i := range t.entries {
 		switch lock := &t.entries[i].lock; {
 		case !s.Contains(lock.Start):
-			return outsideError(lock.Start, s)
+			return newOutsideError(lock.Start, s)
 		case lock.Range && len(s.End) > 0 && (len(lock.End) == 0 || bytes.Compare(lock.End, s.End) > 0):
-			return outsideError(lock.End, s)
+			return newOutsideError(lock.End, s)
 		case lock.Range && !lock.isRecordIn(s):
-			return outsideError(lock.RecordPosition(), s) // no resolve would end it
+			return newOutsideError(lock.RecordPosition(), s) // no resolve would end it
 		}
 	}
 	return nil

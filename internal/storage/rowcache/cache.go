@@ -231,7 +231,7 @@ func (t *Cache) IsCurrent(tk Ticket) bool {
 	s := &t.stripes[tk.hash>>t.shift]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return tk.sequence == s.sequence[laneOf(tk.hash)]
+	return tk.sequence == s.sequence[findLane(tk.hash)]
 }
 
 // Options of a table. The zero value works.

@@ -79,7 +79,7 @@ func (g *Preload) insertRow(s *stripe, tk Ticket, key, value []byte) PreloadResu
 		return Known
 	}
 	switch {
-	case tk.sequence != s.sequence[laneOf(tk.hash)]:
+	case tk.sequence != s.sequence[findLane(tk.hash)]:
 		return Superseded
 	case !s.hasRoom():
 		g.incomplete[tk.hash>>g.cache.shift] = true

@@ -46,8 +46,8 @@ func (s *stripe) initStripe(share int, t *Cache) {
 	s.index.resize(minIndexWords)
 }
 
-// laneOf of a hash: bits that neither the stripe nor the index starts with.
-func laneOf(hash uint64) int { return int(hash >> 32 % lanes) }
+// findLane of a hash: bits that neither the stripe nor the index starts with.
+func findLane(hash uint64) int { return int(hash >> 32 % lanes) }
 
 // find returns the slot and the row of key.
 func (s *stripe) find(hash uint64, key []byte) (slot int, place uint32, r row) {
@@ -88,7 +88,7 @@ func (s *stripe) get(hash uint64, key, dst []byte) (out []byte, state State, lon
 		s.mu.Unlock()
 		return dst, state, nil, 0
 	}
-	if s.lastBatch[laneOf(hash)] > s.cache.revealedBatch.Load() {
+	if s.lastBatch[findLane(hash)] > s.cache.revealedBatch.Load() {
 		s.mu.Unlock()
 		return dst, Unknown, nil, notRevealed
 	}
@@ -128,8 +128,8 @@ func (s *stripe) buildDedicatedRow(gen uint64, flags uint32, key, value []byte) 
 func (s *stripe) publishRow(hash, gen uint64, flags uint32, key, value []byte, lone row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sequence[laneOf(hash)]++
-	s.lastBatch[laneOf(hash)] = s.cache.currentBatch.Load()
+	s.sequence[findLane(hash)]++
+	s.lastBatch[findLane(hash)] = s.cache.currentBatch.Load()
 	gen = s.unapplied.clampGeneration(gen)
 	slot, place, old := s.find(hash, key)
 	if old == nil {
@@ -189,7 +189,7 @@ func (s *stripe) newTicket(hash uint64, key []byte) Ticket {
 	if r == nil {
 		s.counts.getOrAdd(s.cache.classOf(key)).Misses++
 	}
-	return Ticket{hash: hash, sequence: s.sequence[laneOf(hash)], valid: r == nil}
+	return Ticket{hash: hash, sequence: s.sequence[findLane(hash)], valid: r == nil}
 }
 
 // fillPurpose is why a row that was read is added.
@@ -204,7 +204,7 @@ const (
 // isFillable reports whether a ticket is still valid: nothing has happened to the key, and no other
 // caller has filled it in. s.mu is held.
 func (s *stripe) isFillable(tk Ticket, key []byte) bool {
-	if tk.sequence != s.sequence[laneOf(tk.hash)] {
+	if tk.sequence != s.sequence[findLane(tk.hash)] {
 		return false
 	}
 	_, _, r := s.find(tk.hash, key)

@@ -97,8 +97,8 @@ func (a *applier) onFlush() {
 	a.wake.notify()
 }
 
-// attachLog hands over the log, whose segments may be recycled from now on.
-func (a *applier) attachLog(log *wal.Log) {
+// setLog hands over the log, whose segments may be recycled from now on.
+func (a *applier) setLog(log *wal.Log) {
 	a.mu.Lock()
 	a.log = log
 	a.mu.Unlock()

@@ -90,7 +90,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.BlockCacheBytes, 128<<20)
 	disk := int64(math.MaxInt64)
 	if o.SegmentBytes == 0 || o.RetainBytes == 0 {
-		if n := diskCapacity(o.FS, o.Dir); n > 0 {
+		if n := measureCapacity(o.FS, o.Dir); n > 0 {
 			disk = n
 		}
 	}

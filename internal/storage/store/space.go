@@ -142,9 +142,9 @@ func (f *spaceCheckedFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// diskCapacity returns how large the disk of a directory is, which need not exist yet; 0 if that is
+// measureCapacity returns how large the disk of a directory is, which need not exist yet; 0 if that is
 // not known.
-func diskCapacity(fsys vfs.FS, dir string) int64 {
+func measureCapacity(fsys vfs.FS, dir string) int64 {
 	for {
 		u, err := fsys.GetDiskUsage(dir)
 		if err == nil {
@@ -211,7 +211,7 @@ func (s *Store) makeReserve() {
 
 // reserveFileBytes is how large the file is on this disk.
 func (s *Store) reserveFileBytes() int64 {
-	if total := diskCapacity(s.opts.FS, s.opts.Dir); total > 0 {
+	if total := measureCapacity(s.opts.FS, s.opts.Dir); total > 0 {
 		return min(reserveBytes, total/reserveShare)
 	}
 	return reserveBytes

@@ -212,7 +212,7 @@ func (s *Store) openEngineAndLog() (err error) {
 		_ = s.db.Close() // it repeats err
 		return err
 	}
-	s.applier.attachLog(s.log)
+	s.applier.setLog(s.log)
 	return nil
 }
 

@@ -84,7 +84,7 @@ type salt uint32
 
 func saltOf(id [16]byte) salt { return salt(crc32.Checksum(id[:], castagnoli)) }
 
-func (s salt) checksum(b []byte) uint32 { return crc32.Update(uint32(s), castagnoli, b) }
+func (s salt) computeChecksum(b []byte) uint32 { return crc32.Update(uint32(s), castagnoli, b) }
 
 // magic begins the frames of a store. It is not the same in all, so that a client
 // cannot fill a value with what resembles frames up to their checksums.
@@ -112,7 +112,7 @@ func putFrameHeader(b []byte, f frameInfo, s salt) {
 	binary.LittleEndian.PutUint64(b[24:], uint64(f.watermark))
 	binary.LittleEndian.PutUint32(b[32:], uint32(f.kind))
 	binary.LittleEndian.PutUint32(b[36:], uint32(f.count))
-	binary.LittleEndian.PutUint32(b[4:], s.checksum(b[8:f.bytes]))
+	binary.LittleEndian.PutUint32(b[4:], s.computeChecksum(b[8:f.bytes]))
 }
 
 // reasonUnwritten is parseFrame's reason where there are zeros.
@@ -134,7 +134,7 @@ func parseFrame(b []byte, s salt) (f frameInfo, reason string) {
 	if n < frameHeader || uint64(n) > uint64(len(b)) {
 		return f, fmt.Sprintf("frame claims %d bytes of %d", n, len(b))
 	}
-	if s.checksum(b[8:n]) != binary.LittleEndian.Uint32(b[4:]) {
+	if s.computeChecksum(b[8:n]) != binary.LittleEndian.Uint32(b[4:]) {
 		return f, "checksum does not match"
 	}
 	f = frameInfo{

@@ -12,7 +12,7 @@ import (
 func fixChecksum(b []byte) {
 	n := min(int(binary.LittleEndian.Uint32(b[8:])), len(b))
 	if n >= 8 {
-		binary.LittleEndian.PutUint32(b[4:], testSalt.checksum(b[8:n]))
+		binary.LittleEndian.PutUint32(b[4:], testSalt.computeChecksum(b[8:n]))
 	}
 }
 

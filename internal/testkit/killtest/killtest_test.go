@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
-		childMain()
+		runAsChild()
 	}
 	os.Exit(m.Run())
 }

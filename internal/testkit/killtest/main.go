@@ -11,7 +11,7 @@ import (
 
 func main() {
 	if os.Getenv(childEnv) != "" {
-		childMain()
+		runAsChild()
 	}
 	var o options
 	flag.Uint64Var(&o.Seed, "seed", rand.Uint64(), "what to choose by")
@@ -38,8 +38,8 @@ func main() {
 	}
 }
 
-// childMain is the main function of a child. It does not return.
-func childMain() {
+// runAsChild is the main function of a child. It does not return.
+func runAsChild() {
 	if err := runChild(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

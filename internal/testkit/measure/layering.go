@@ -13,9 +13,9 @@ import (
 //
 // Calls are found by names. A call f() goes to the function f of the package, unless the file or a
 // scope in it declares f. A call x.m() goes to the method m if the package has only one method m and
-// x is not an imported package. Without types, x may be a value of another package: a buf.String()
-// counts as a call of the package's only String. Functions with a declaration in several files, for
-// build tags, are left out.
+// x is not an imported package. Without types, x may be a value of another package: a buf.Reset()
+// counts as a call of the package's only Reset. String and Error, which most packages have from
+// others, and functions with a declaration in several files, for build tags, are left out.
 type layering struct {
 	folder   string
 	backward int // calls to a file above
@@ -106,6 +106,9 @@ func (d declarations) resolveCall(call *ast.CallExpr, outside map[*ast.Ident]boo
 	case *ast.SelectorExpr:
 		if x, isName := f.X.(*ast.Ident); isName && outside[x] && !d.others[x.Name] {
 			return 0, false // x is an imported package
+		}
+		if f.Sel.Name == "String" || f.Sel.Name == "Error" {
+			return 0, false // of a strings.Builder, more often than not
 		}
 		file, ok = d.methods[f.Sel.Name]
 	}

@@ -263,7 +263,7 @@ func (c *client) runRandomOp() {
 	w := c.w
 	letter := pickOne(w, w.pickLetters(1))
 	n := w.rng.IntN(100)
-	if p := w.aimedJobPhase(); p == "retiring" || p == "removing" {
+	if p := w.pickJobPhase(); p == "retiring" || p == "removing" {
 		n /= 2 // a group that has decided nothing goes at once
 	}
 	switch {

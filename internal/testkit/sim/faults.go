@@ -28,8 +28,8 @@ func (w *world) cancelPerMille() int {
 	return 40
 }
 
-// aimedJobPhase is the phase of a job that is done by others at which the run aims.
-func (w *world) aimedJobPhase() string {
+// pickJobPhase is the phase of a job that is done by others at which the run aims.
+func (w *world) pickJobPhase() string {
 	phase, _ := strings.CutPrefix(w.cfg.Aim.Phase, "job ")
 	if phase == w.cfg.Aim.Phase {
 		return ""
@@ -39,7 +39,7 @@ func (w *world) aimedJobPhase() string {
 
 // compositePerMille is how often such a job is asked for, in a thousand wishes.
 func (w *world) compositePerMille() int {
-	if w.aimedJobPhase() != "" {
+	if w.pickJobPhase() != "" {
 		return 500
 	}
 	return 60

@@ -129,7 +129,7 @@ func (w *world) drawCompositeJob(m *partition.Map) (r mover.Request, ok bool) {
 	groups := m.Groups()
 	first := w.cfg.Stores * w.cfg.Groups
 	kind := w.rng.IntN(4)
-	switch w.aimedJobPhase() {
+	switch w.pickJobPhase() {
 	case "hosting":
 		kind = 3
 	case "retiring", "removing":

@@ -39,8 +39,8 @@ func (w *world) findLeases(k string) *leaseHistory {
 	return l
 }
 
-// fenceKey is the list that a lease protects.
-func fenceKey(k string) string {
+// newFenceKey is the list that a lease protects.
+func newFenceKey(k string) string {
 	i := slices.Index(letters, k[:1])
 	return makeKey(letters[(i+1)%len(letters)], "fence", 0)
 }
@@ -122,7 +122,7 @@ func (c *client) readLease(k string) {
 // moment.
 func (c *client) writeFenced(k string) {
 	w := c.w
-	list := fenceKey(k)
+	list := newFenceKey(k)
 	l := w.findLeases(k)
 	c.runTxn(append(spansToReserve(false, k), spansToReserve(true, list)...), 0, func(x *tx) (func(), func(check.Call)) {
 		version := uint64(0)
@@ -166,7 +166,7 @@ func (w *world) checkLeases(get func(string) []byte) {
 		l := w.findLeases(k)
 		written := map[uint64]int{}
 		last := uint64(0)
-		for _, v := range decodeElements(get(fenceKey(k))) {
+		for _, v := range decodeElements(get(newFenceKey(k))) {
 			if v < last {
 				w.failf("behind the fence of %s is %d after %d", k, v, last)
 			}
