@@ -41,7 +41,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -212,59 +211,6 @@ type entry[V any] struct {
 	freshUntil, staleUntil, retryAt time.Duration
 	failures                        int // in a row
 	size                            int // as Options.Size has it
-}
-
-// forever is longer than any cache lives.
-const forever = time.Duration(math.MaxInt64)
-
-// newEntry makes an entry of what a load has come to, nil if that is not to be kept. old
-// is what was known before, or nil. The value may be as old as its load, so that is when
-// its TTL begins.
-func (c *Cache[K, V]) newEntry(old *entry[V], f *flight[V]) *entry[V] {
-	o, now, err := &c.opts, c.elapsed(), f.err
-	switch {
-	case err == nil:
-		e := &entry[V]{value: f.value, hasValue: true, size: f.size, freshUntil: addDuration(f.startedAt, c.withJitter(o.TTL, o.Jitter))}
-		e.staleUntil = addDuration(e.freshUntil, o.StaleFor)
-		if o.TTL == 0 {
-			e.freshUntil, e.staleUntil = forever, forever
-		}
-		return e
-	case c.isNotFound(err):
-		if o.NotFoundTTL == 0 {
-			return nil
-		}
-		return &entry[V]{err: err, size: f.size, freshUntil: addDuration(f.startedAt, c.withJitter(o.NotFoundTTL, o.Jitter))}
-	case o.Backoff == 0:
-		return old // a stale value may be better than none
-	}
-	failures := 1
-	if old != nil {
-		failures = old.failures + 1
-	}
-	wait := min(o.Backoff<<min(failures-1, 30), o.MaxBackoff)
-	if wait <= 0 { // shifted out
-		wait = o.MaxBackoff
-	}
-	retry := addDuration(now, c.withJitter(wait, 0.5))
-	if old != nil && old.hasValue && now < old.staleUntil {
-		e := *old
-		e.retryAt, e.failures = retry, failures
-		return &e
-	}
-	return &entry[V]{err: err, size: f.size, freshUntil: retry, failures: failures}
-}
-
-// withJitter shortens d by up to a share of it.
-func (c *Cache[K, V]) withJitter(d time.Duration, share float64) time.Duration {
-	return d - time.Duration(c.random()*share*float64(d))
-}
-
-func addDuration(now, d time.Duration) time.Duration {
-	if now > forever-d {
-		return forever
-	}
-	return now + d
 }
 
 // Metrics are figures of a cache. Counters count since New.
