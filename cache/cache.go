@@ -41,6 +41,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -119,20 +120,6 @@ func (c *Cache[K, V]) Close() error {
 	c.Flush()
 	return nil
 }
-
-// beginTask counts something that Close waits for, unless it was called.
-func (c *Cache[K, V]) beginTask() error {
-	c.closeMu.RLock()
-	defer c.closeMu.RUnlock()
-	if c.ctx.Err() != nil {
-		return ErrClosed
-	}
-	c.wg.Add(1)
-	return nil
-}
-
-// elapsed is the time since the cache was made: it never goes back.
-func (c *Cache[K, V]) elapsed() time.Duration { return time.Since(c.createdAt) }
 
 // Get returns the value of a key, from memory or from the loader. The error is that of
 // the loader, of ctx, or one of this package.

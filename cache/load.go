@@ -323,6 +323,20 @@ func (c *Cache[K, V]) runMany(keys []K, flights []*flight[V]) {
 	}
 }
 
+// beginTask counts something that Close waits for, unless it was called.
+func (c *Cache[K, V]) beginTask() error {
+	c.closeMu.RLock()
+	defer c.closeMu.RUnlock()
+	if c.ctx.Err() != nil {
+		return ErrClosed
+	}
+	c.wg.Add(1)
+	return nil
+}
+
+// elapsed is the time since the cache was made: it never goes back.
+func (c *Cache[K, V]) elapsed() time.Duration { return time.Since(c.createdAt) }
+
 // forever is longer than any cache lives.
 const forever = time.Duration(math.MaxInt64)
 
