@@ -34,6 +34,14 @@ const (
 	followingFeed
 )
 
+// next is the phase behind one that scans.
+func (p followerPhase) next() followerPhase {
+	if p == scanningRows {
+		return scanningRecords
+	}
+	return followingFeed
+}
+
 var followerStateKey = index.MetaKey("state")
 
 // indexFollower is the work of a keeper of an asynchronous index.
@@ -114,7 +122,7 @@ func (f *indexFollower) buildByPages() error {
 			return err
 		}
 		if f.state.After = next; next == nil {
-			f.state.Phase++
+			f.state.Phase = f.state.Phase.next()
 		}
 		if _, err := r.readNext(f.ctx); err != nil {
 			return err

@@ -47,7 +47,8 @@ func ParseClasses(text string) (classes Classes, err error) {
 		case letter == 'A':
 			classes |= notifyAll
 		case i < 0:
-			return 0, errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.") //nolint:staticcheck // Redis' text
+			//lint:ignore ST1005 it is the text of Redis
+			return 0, errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
 		default:
 			classes |= 1 << i
 		}

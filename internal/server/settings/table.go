@@ -89,7 +89,7 @@ func (c *Table) Set(args [][]byte) error {
 	changed := map[string]string{}
 	for i := 0; i < len(args); i += 2 {
 		name := strings.ToLower(string(args[i]))
-		value, known := c.values[name]
+		_, known := c.values[name]
 		_, twice := changed[name]
 		switch {
 		case !known:

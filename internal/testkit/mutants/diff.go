@@ -106,7 +106,7 @@ func makeHunks(clean, planted []byte) ([]Hunk, error) {
 
 // addLines adds the change with as much context as it takes to be found.
 func (h *Hunk) addLines(s *scopes, f functionLines, r region, b []string) {
-	from, to := r.from, r.to
+	var from, to int
 	for n := 1; ; n++ {
 		from, to = max(r.from-n, f.first), min(r.to+n, f.end)
 		if n >= contextLines && len(s.find(f, s.lines[from:r.from], s.lines[r.from:r.to], s.lines[r.to:to])) == 1 || from == f.first && to == f.end {
