@@ -24,9 +24,6 @@ type IndexReport struct {
 	Keys [][]byte
 }
 
-// Clean reports whether the index is what its rows say, but for those that are Unsettled.
-func (r *IndexReport) Clean() bool { return r.Missing == 0 && r.Stray == 0 }
-
 const (
 	maxReportKeys   = 10     // in a report
 	maxVerifyRounds = 5      // how often rows that change are looked at again

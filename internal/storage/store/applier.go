@@ -186,9 +186,7 @@ func (s *Store) tryApply(cs []*chunk) bool {
 // canApply reports whether Pebble keeps up with its flushes and compactions.
 func (s *Store) canApply() bool {
 	a := &s.applier
-	level0 := s.db.Metrics().Levels[0]
-	a.level0Bytes.Store(level0.TablesSize)
-	ok := a.unflushedBytes.Load() < 2*s.opts.FlushBytes && level0.Sublevels < maxL0Sublevels
+	ok := s.measureEngine().Levels[0].Sublevels < maxL0Sublevels && a.unflushedBytes.Load() < 2*s.opts.FlushBytes
 	switch now := time.Now(); {
 	case !ok && a.stalledAt.IsZero():
 		a.stalledAt = now

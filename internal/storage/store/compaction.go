@@ -221,9 +221,17 @@ func (s *Store) hasMuchGarbage(tables, garbage int64) bool {
 	return measured && garbage >= max(minShortGarbageBytes, free/freeDivisor)
 }
 
+// measureEngine returns Pebble's metrics, and notes how large level 0 is. The reclaimer asks each
+// second: merged without anything to apply, level 0 must not keep room any longer.
+func (s *Store) measureEngine() *pebble.Metrics {
+	m := s.db.Metrics()
+	s.applier.level0Bytes.Store(m.Levels[0].TablesSize)
+	return m
+}
+
 // measureGarbage returns the size of the tables, and Pebble's estimate of what deletes free in them.
 func (s *Store) measureGarbage() (tables, garbage int64) {
-	m := s.db.Metrics()
+	m := s.measureEngine()
 	for i := range m.Levels {
 		tables += m.Levels[i].TablesSize
 	}

@@ -251,6 +251,17 @@ func TestStore_FullDisk_ReleasedReserveIsNotForWrites(t *testing.T) {
 	mustClose(t, s)
 }
 
+// Level 0 keeps room for as long as it is there, though nothing is applied after it was merged.
+func TestStore_FullDisk_MergedLevel0KeepsNoRoom(t *testing.T) {
+	s := mustOpen(t, Options{Dir: "s", FS: newSmallDisk(32 << 20), Durability: wal.Never, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20})
+	s.applier.level0Bytes.Store(1 << 30) // as it was at the last look
+	if s.checkFreeBytes(0) == nil {
+		t.Fatal("level 0 keeps no room")
+	}
+	eventually.Holds(t, "an ordinary commit has room", func() bool { return s.checkFreeBytes(0) == nil })
+	mustClose(t, s)
+}
+
 func TestStore_DropRange_RemovesRowsAndGivesMemoryBack(t *testing.T) {
 	fsys := vfs.NewMem()
 	o := Options{Dir: "s", FS: fsys, Durability: wal.Never, CacheBytes: 64 << 20, SegmentBytes: 1 << 20, BlockCacheBytes: 1 << 20}
