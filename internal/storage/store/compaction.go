@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -205,7 +206,7 @@ func (s *Store) maybeReclaimGarbage(now time.Time) {
 		if left, _ := s.measureGarbage(); left <= tables-garbage/2 {
 			r.flush, r.compact = backoff{}, backoff{}
 		}
-	case r.flush.isDue(now) && (tables >= minGarbageBytes && s.applier.durable.Load() < s.chunks.lastDelete.Load() || s.chunks.payloadBytes.Load() > s.opts.SegmentBytes):
+	case r.flush.isDue(now) && (tables >= min(minGarbageBytes, s.shortGarbageBytes()) && s.applier.durable.Load() < s.chunks.lastDelete.Load() || s.chunks.payloadBytes.Load() > s.opts.SegmentBytes):
 		r.flush.recordAttempt(now)
 		_ = s.runUntilClose(s.flushAll)
 	}
@@ -214,11 +215,17 @@ func (s *Store) maybeReclaimGarbage(now time.Time) {
 // hasMuchGarbage reports whether deletes have left much in the tables: beside these, or beside what is
 // free on the disk.
 func (s *Store) hasMuchGarbage(tables, garbage int64) bool {
-	if garbage >= max(minGarbageBytes, tables/garbageDivisor) {
-		return true
+	return garbage >= max(minGarbageBytes, tables/garbageDivisor) || garbage >= s.shortGarbageBytes()
+}
+
+// shortGarbageBytes is how much garbage is much on this disk, whatever the tables have: the less is
+// free, the less it is.
+func (s *Store) shortGarbageBytes() int64 {
+	free, known := s.space.freeBytes()
+	if !known {
+		return math.MaxInt64
 	}
-	free, measured := s.space.freeBytes()
-	return measured && garbage >= max(minShortGarbageBytes, free/freeDivisor)
+	return max(minShortGarbageBytes, free/freeDivisor)
 }
 
 // measureEngine returns Pebble's metrics, and notes how large level 0 is. The reclaimer asks each

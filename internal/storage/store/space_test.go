@@ -225,6 +225,31 @@ func TestStore_FullDisk_DeletesAloneGiveRoomBack(t *testing.T) {
 	mustClose(t, s)
 }
 
+// Deletes on a small disk that has room left give theirs back too, though nothing else is written.
+func TestStore_SmallDisk_DeletesAloneGiveRoomBack(t *testing.T) {
+	const total, rows = 32 << 20, 4000
+	disk := newSmallDisk(total)
+	s := mustOpen(t, Options{Dir: "s", FS: disk, Durability: wal.Never, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20})
+	value := randomBytes(5000)
+	for i := range rows {
+		if _, err := s.Commit(true, newEntry(encodeWrites(rowWrite{key: fmt.Appendf(nil, "k%06d", i), value: value}))); err != nil {
+			t.Fatalf("write %d of %d: %v", i, rows, err)
+		}
+	}
+	var deletes []rowWrite
+	for i := range rows {
+		deletes = append(deletes, rowWrite{key: fmt.Appendf(nil, "k%06d", i)})
+	}
+	if err := commitWrites(s, deletes...); err != nil { // small enough to stay in memory
+		t.Fatal(err)
+	}
+	eventually.Holds(t, "half of the disk is free", func() bool {
+		u, _ := disk.GetDiskUsage("")
+		return u.UsedBytes < total/2
+	})
+	mustClose(t, s)
+}
+
 // The reserve is released for deletes: ordinary commits do not use it up before it is made again.
 func TestStore_FullDisk_ReleasedReserveIsNotForWrites(t *testing.T) {
 	const total = 32 << 20
