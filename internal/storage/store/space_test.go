@@ -227,7 +227,7 @@ func TestStore_FullDisk_DeletesAloneGiveRoomBack(t *testing.T) {
 
 // Deletes on a small disk that has room left give theirs back too, though nothing else is written.
 func TestStore_SmallDisk_DeletesAloneGiveRoomBack(t *testing.T) {
-	const total, rows = 32 << 20, 4000
+	const total, rows = 48 << 20, 5000
 	disk := newSmallDisk(total)
 	s := mustOpen(t, Options{Dir: "s", FS: disk, Durability: wal.Never, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20})
 	value := randomBytes(5000)
@@ -240,7 +240,7 @@ func TestStore_SmallDisk_DeletesAloneGiveRoomBack(t *testing.T) {
 	for i := range rows {
 		deletes = append(deletes, rowWrite{key: fmt.Appendf(nil, "k%06d", i)})
 	}
-	if err := commitWrites(s, deletes...); err != nil { // small enough to stay in memory
+	if _, err := s.Commit(true, newEntry(encodeWrites(deletes...))); err != nil { // small enough to stay in memory
 		t.Fatal(err)
 	}
 	eventually.Holds(t, "half of the disk is free", func() bool {
