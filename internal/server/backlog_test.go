@@ -162,15 +162,15 @@ func TestAGroupGetsWhatItKnowsTheRowsOf(t *testing.T) {
 	w := newWorker(l.s, rowKeyBytes)
 	h := newManualClient(t, l)
 	w.takeRequests(h.c, []byte("INCR k0\r\n"))
-	if w.staged > 0 || !h.c.Busy {
-		t.Fatalf("%d requests are staged, of a row that is not in memory", w.staged)
+	if len(w.staged) > 0 || !h.c.Busy {
+		t.Fatalf("%d requests are staged, of a row that is not in memory", len(w.staged))
 	}
 	w.commit()
 	h.waitIdle()
 	w.takeRequests(h.c, nil)
 	row, part := w.locateKey(h.c, []byte("k0"))
-	if _, known := part.Group.LookupSize(row); w.staged != 1 || !known {
-		t.Errorf("%d requests are staged when their rows were fetched", w.staged)
+	if _, known := part.Group.LookupSize(row); len(w.staged) != 1 || !known {
+		t.Errorf("%d requests are staged when their rows were fetched", len(w.staged))
 	}
 	w.commit()
 	if got := string(h.c.Out.Bytes); got != ":1\r\n" {
@@ -185,14 +185,14 @@ func TestAGroupGetsSeveralKeysWhenItKnowsTheirRows(t *testing.T) {
 	h := newManualClient(t, l)
 	const ask, want = "MGET k0 k1\r\n", "*2\r\n$1\r\n0\r\n$1\r\n1\r\n"
 	w.takeRequests(h.c, []byte(ask))
-	if w.staged > 0 || !h.c.Busy {
-		t.Fatalf("%d requests are staged, of rows that are not in memory", w.staged)
+	if len(w.staged) > 0 || !h.c.Busy {
+		t.Fatalf("%d requests are staged, of rows that are not in memory", len(w.staged))
 	}
 	w.commit()
 	h.waitIdle()
 	w.takeRequests(h.c, []byte(ask+"MSET k2 7 new 8\r\n")) // what is set is not looked at
-	if w.staged != 2 {
-		t.Errorf("%d requests are staged, of rows that are", w.staged)
+	if len(w.staged) != 2 {
+		t.Errorf("%d requests are staged, of rows that are", len(w.staged))
 	}
 	w.commit()
 	if got := string(h.c.Out.Bytes); got != want+want+"+OK\r\n" {

@@ -1,18 +1,22 @@
 package server
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/partition"
 )
 
-// batch is what is staged for the groups of one store.
+// batch is what is staged for the groups of one store: one write of its log.
 type batch struct {
-	many     group.Pipeline
-	requests []stagedRequest
+	store    *store.Store
+	pipeline group.Pipeline
 }
 
 // stagedRequest is a request that is staged.
@@ -23,23 +27,41 @@ type stagedRequest struct {
 	command  command.Command // of a single one
 	unit     *unit           // of any other
 	refusals int8            // see task
+	// batch executes it, as the one at index.
+	batch *batch
+	index int
 }
 
-// openBatch returns the batch of a group for a request of a client.
-// Invariant: whatever else the client has staged is of the same store.
-func (w *worker) openBatch(c *client, part *node.GroupHost) *batch {
+// minParallelRequests is how many requests a batch has at least that another goroutine executes while
+// the worker executes one: to wake it takes as long as some of them.
+const minParallelRequests = 64
+
+// stage adds a request to the batch of its store, behind all that is staged.
+func (w *worker) stage(part *node.GroupHost, a stagedRequest, r group.Request) *stagedRequest {
 	b := w.batches[part.Store]
 	if b == nil {
-		b = new(batch)
+		b = &batch{store: part.Store}
 		w.batches[part.Store] = b
 	}
-	if len(b.requests) == 0 {
+	if b.pipeline.Len() == 0 {
 		w.usedBatches = append(w.usedBatches, b)
 	}
-	c.stagedStore = part.Store
-	c.Staged++
-	w.staged++
-	return b
+	a.batch, a.index = b, b.pipeline.Len()
+	b.pipeline.Add(part.Group, r, a.c.ID)
+	a.c.Staged++
+	w.staged = append(w.staged, a)
+	return &w.staged[len(w.staged)-1]
+}
+
+// sharesMap reports whether what was located since a map was loaded may be staged beside what is. All of a
+// round is located by one map: requests about one key are then in one batch, which keeps their order. If it
+// may not, what is staged is to be executed first, and the rest located again.
+func (w *worker) sharesMap(m *partition.Map) bool {
+	if len(w.staged) == 0 && len(w.window) == 0 {
+		w.stagedMap = m
+		return true
+	}
+	return w.stagedMap == w.s.node.Map()
 }
 
 // commit executes what is staged and answers it.
@@ -48,33 +70,52 @@ func (w *worker) commit() {
 	w.schedulePending()
 }
 
-// executeStaged executes what is staged. Clients whose requests have to wait are busy then, and
-// go on with schedulePending.
+// executeStaged executes what is staged, and answers it in its order. Clients whose requests have to wait are
+// busy then, and go on with schedulePending.
 func (w *worker) executeStaged() {
 	w.flushWindow()
 	w.flushReadTimes()
-	for _, b := range w.usedBatches {
+	if len(w.staged) > 0 {
 		began := time.Now()
-		b.many.Execute()
+		w.executeBatches()
 		took := time.Since(began)
-		w.recordSlowBatch(b, took)
-		for i := range b.requests {
-			if !w.replyStaged(b, i) {
-				b.requests[i].c = nil // its time comes
+		w.recordSlowRequests(took)
+		for i := range w.staged {
+			if a := &w.staged[i]; !w.replyStaged(a) {
+				a.c = nil // its time comes
 			}
 		}
-		w.recordBatchTimes(b, took)
-		b.many.Reset()
-		clear(b.requests)
-		b.requests = b.requests[:0]
+		w.recordRequestTimes(took)
+		for _, b := range w.usedBatches {
+			b.pipeline.Reset()
+		}
+		clear(w.staged)
 	}
-	w.usedBatches, w.staged, w.stagedBytes, w.hasWaited = w.usedBatches[:0], 0, 0, false
+	w.usedBatches, w.staged, w.stagedBytes, w.stagedMap, w.hasWaited = w.usedBatches[:0], w.staged[:0], 0, nil, false
 	w.rowKeys = w.rowKeys[:0]
 	clear(w.heldArgs)
 	if w.heldArgs = w.heldArgs[:0]; cap(w.heldArgs) > maxRetainedArgs {
 		w.heldArgs = nil
 	}
 	w.scratch.Reset()
+}
+
+// executeBatches executes the batches: at once where a store waits for its disk, or where there is much to do.
+func (w *worker) executeBatches() {
+	own := w.ownBatches[:0]
+	var others sync.WaitGroup
+	for i, b := range w.usedBatches {
+		if i > 0 && (b.store.SyncsEachCommit() || w.hasProcessors && b.pipeline.Len() >= minParallelRequests) {
+			others.Go(b.pipeline.Execute)
+		} else {
+			own = append(own, b)
+		}
+	}
+	for _, b := range own {
+		b.pipeline.Execute()
+	}
+	others.Wait()
+	w.ownBatches = own
 }
 
 // holdArgs keeps a list of arguments until what is staged is executed: the parser writes
@@ -85,12 +126,11 @@ func (w *worker) holdArgs(args [][]byte) [][]byte {
 	return w.heldArgs[start:len(w.heldArgs):len(w.heldArgs)]
 }
 
-// replyStaged answers a request of a batch, or leaves it for later.
-func (w *worker) replyStaged(b *batch, i int) (answered bool) {
-	a := &b.requests[i]
+// replyStaged answers a request that was executed, or leaves it for later.
+func (w *worker) replyStaged(a *stagedRequest) (executed bool) {
 	c := a.c
 	c.Staged--
-	reply, err := b.many.Reply(i)
+	reply, err := a.batch.pipeline.Reply(a.index)
 	if err == nil {
 		err = reply.Err
 	}
@@ -98,19 +138,42 @@ func (w *worker) replyStaged(b *batch, i int) (answered bool) {
 		w.requeueRefused(a, err)
 		return false
 	}
-	start := len(c.Out.Bytes)
-	switch {
-	case a.unit == nil:
-		reply.Err = err
-		a.request.Spec.WriteReply(&c.Out, &a.request, a.command, reply)
-	case err != nil:
-		c.Out.Fail(err)
-	default:
-		a.unit.writeReplies(&c.Out)
+	if len(c.refused) > 0 {
+		w.holdReply(a, reply, err)
+		return true
 	}
+	start := len(c.Out.Bytes)
+	a.writeReply(&c.Out, reply, err)
 	c.FinishReply(a.commandSpec(), start)
 	c.NotifyOutput()
 	return true
+}
+
+// writeReply writes the reply to a request that was executed.
+func (a *stagedRequest) writeReply(out *redis.Writer, reply command.Reply, err error) {
+	switch {
+	case a.unit == nil:
+		reply.Err = err
+		a.request.Spec.WriteReply(out, &a.request, a.command, reply)
+	case err != nil:
+		out.Fail(err)
+	default:
+		a.unit.writeReplies(out)
+	}
+}
+
+// holdReply keeps the reply to a request that one store has executed behind one that another has refused: the
+// client gets it in its place.
+func (w *worker) holdReply(a *stagedRequest, reply command.Reply, err error) {
+	c, spec := a.c, a.commandSpec()
+	held := redis.Writer{Version: c.Out.Version, Limit: c.Out.Limit}
+	a.writeReply(&held, reply, err)
+	c.refused = append(c.refused, task{keyspace: a.keyspace, user: c.stagedUser, run: func(context.Context) {
+		c.WriteReply(spec, func(out *redis.Writer) {
+			out.Bytes = append(out.Bytes, held.Bytes...)
+			out.HasOverflowed = out.HasOverflowed || held.HasOverflowed
+		})
+	}})
 }
 
 // commandSpec is the command that a request is.
@@ -121,11 +184,11 @@ func (a *stagedRequest) commandSpec() *redis.Spec {
 	return a.request.Spec
 }
 
-// recordBatchTimes notes how long the requests of a batch took that are answered. Each has waited for
-// all of it; what they have taken together is their share of it, and what was waited before.
-func (w *worker) recordBatchTimes(b *batch, took time.Duration) {
-	share := took / time.Duration(len(b.requests))
-	for rest := b.requests; len(rest) > 0; {
+// recordRequestTimes notes how long the requests took that were executed. Each has waited for all of them;
+// what they have taken together is their share of that, and what was waited before.
+func (w *worker) recordRequestTimes(took time.Duration) {
+	share := took / time.Duration(len(w.staged))
+	for rest := w.staged; len(rest) > 0; {
 		a, n := &rest[0], 1
 		switch {
 		case a.c == nil:

@@ -8,7 +8,6 @@ import (
 	"github.com/cleavekv/cleave/internal/server/acl"
 	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/pubsub"
-	"github.com/cleavekv/cleave/internal/storage/store"
 )
 
 // client is the session of one connection: what its requests mean. It belongs to its worker, but for the time in
@@ -21,8 +20,6 @@ type client struct {
 	// account is the user: see Info.user.
 	account  *acl.Account
 	keyspace *node.Keyspace
-	// stagedStore is where its staged requests are.
-	stagedStore *store.Store
 	// stagedUser is the user of what is staged.
 	stagedUser *acl.User
 	// backlog is what is left to do, nil for nothing, and refused what comes before it: requests that

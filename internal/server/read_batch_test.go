@@ -66,7 +66,11 @@ func (d *stallingDisk) stallReads(t *testing.T) (free func()) {
 
 // becomeSlow shows that the disk is slow.
 func (d *stallingDisk) becomeSlow(t *testing.T, l *testServer) {
-	time.AfterFunc(100*time.Millisecond, d.stallReads(t))
+	free := d.stallReads(t)
+	go func() {
+		d.awaitReads(1)
+		time.AfterFunc(100*time.Millisecond, free)
+	}()
 	l.dial().ask("GET k0")
 	if l.s.isStorageFast() {
 		t.Error("a disk that was stuck is near")
@@ -222,8 +226,8 @@ func TestWritesThatWereRefusedComeBackTogether(t *testing.T) {
 	h.finishBacklog(w)
 	h.c.Out.Bytes = nil
 	w.takeRequests(h.c, []byte(asks))
-	if w.staged != 2*hashCount {
-		t.Fatalf("%d requests are staged", w.staged)
+	if len(w.staged) != 2*hashCount {
+		t.Fatalf("%d requests are staged", len(w.staged))
 	}
 	w.commit()
 	h.waitIdle()
@@ -231,8 +235,8 @@ func TestWritesThatWereRefusedComeBackTogether(t *testing.T) {
 		t.Errorf("without the disk they are answered %q", got)
 	}
 	w.takeRequests(h.c, nil)
-	if w.staged != 2*hashCount {
-		t.Errorf("%d of %d requests come back together", w.staged, 2*hashCount)
+	if len(w.staged) != 2*hashCount {
+		t.Errorf("%d of %d requests come back together", len(w.staged), 2*hashCount)
 	}
 	w.commit()
 	h.finishBacklog(w)

@@ -24,15 +24,15 @@ func (c *client) runTimed(r *redis.Request, in *node.Keyspace, f func()) (took t
 // secretCommands are the commands that have passwords in them.
 var secretCommands = map[string]bool{"auth": true, "hello": true, "acl|setuser": true, "config|set": true}
 
-// recordSlowBatch notes some requests of a batch that took long.
-func (w *worker) recordSlowBatch(b *batch, took time.Duration) {
+// recordSlowRequests notes some of the requests that were executed if they took long.
+func (w *worker) recordSlowRequests(took time.Duration) {
 	slow := w.s.recordLatency(stats.EventBatch, took)
 	if !slow && !w.hasWaited {
 		return
 	}
 	noted := 0
-	for i := range b.requests {
-		a := &b.requests[i]
+	for i := range w.staged {
+		a := &w.staged[i]
 		if took := a.c.waited + took; slow || a.c.waited > 0 && w.s.slowlog.IsSlow(took) {
 			r, space := &a.request, a.keyspace
 			if a.unit != nil {

@@ -239,9 +239,10 @@ func (w *worker) beginUnit(c *client, u *unit) {
 		w.replyInOrder(c, u.commandSpec(), func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
+	m := w.s.node.Map()
 	part, p := w.s.findSingleGroup(u)
 	size, known := 0, false
-	if part != nil && (c.Staged == 0 || c.stagedStore == part.Store || w.ensureExecuted(c)) {
+	if part != nil && w.sharesMap(m) {
 		size, known = u.sizeInMemory(part)
 	}
 	if !known {
@@ -252,9 +253,7 @@ func (w *worker) beginUnit(c *client, u *unit) {
 	if !u.multi {
 		u.items[0].Args = w.holdArgs(u.items[0].Args)
 	}
-	b := w.openBatch(c, part)
-	b.many.Add(part.Group, group.Request{Command: u, Key: p, Gate: u.newGate(), NonBlocking: true, ReadOnly: !u.isWrite()}, c.ID)
-	b.requests = append(b.requests, stagedRequest{c: c, unit: u})
+	w.stage(part, stagedRequest{c: c, unit: u}, group.Request{Command: u, Key: p, Gate: u.newGate(), NonBlocking: true, ReadOnly: !u.isWrite()})
 }
 
 // sizeInMemory reports whether a group that has all keys executes the unit without a disk to wait for

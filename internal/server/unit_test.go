@@ -115,7 +115,7 @@ func TestLargeHash_WhileARequestReadsIt_OthersAreServed(t *testing.T) {
 	var armed atomic.Bool
 	o := Options{Observe: func(o api.ObservedRequest) {
 		// What a group has refused is noted too, where it was tried.
-		if armed.Load() && !bytes.Contains(debug.Stack(), []byte("server.(*worker).executeStaged")) && armed.CompareAndSwap(true, false) {
+		if armed.Load() && !bytes.Contains(debug.Stack(), []byte("server.(*worker).recordSlowRequests")) && armed.CompareAndSwap(true, false) {
 			select {
 			case held <- o.Command:
 				<-release

@@ -48,7 +48,6 @@ func (w *worker) addRequestToWindow(c *client, r redis.Request, row group.RowKey
 		return
 	}
 	c.Staged++ // until it is staged
-	c.stagedStore = part.Store
 	w.addToWindow(windowEntry{c: c, groupHost: part, row: row, command: cmd, request: r})
 }
 

@@ -15,18 +15,24 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/storage/rowcache"
 	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // worker takes requests of clients, stages those that are to be executed in a group, and
 // commits them together. It belongs to one goroutine.
 type worker struct {
 	s *Server
-	// batches are what is staged, by store: what is executed at the groups of one is one
-	// write of its log. Those of used are not empty.
+	// staged are requests to be executed, in the order of their replies, batches where they are executed, by
+	// store, and stagedMap the map that has located them. Those of usedBatches are not empty.
+	staged      []stagedRequest
+	stagedMap   *partition.Map
 	batches     map[*store.Store]*batch
 	usedBatches []*batch
-	staged      int
-	stagedBytes int // of the values that what is staged may answer
+	// ownBatches are those that the worker executes itself, and hasProcessors reports whether another goroutine may
+	// execute some at the same time.
+	ownBatches    []*batch
+	hasProcessors bool
+	stagedBytes   int // of the values that what is staged may answer
 	// pending are clients that have something left to do, as long as they have not left.
 	pending []*client
 	// hasResumed reports whether some of them were answered at once, and hasOverflow whether some
@@ -76,7 +82,7 @@ const (
 func newWorker(s *Server, room int) *worker {
 	return &worker{
 		s: s, batches: map[*store.Store]*batch{}, rowKeys: make([]byte, 0, room), window: make([]windowEntry, 0, rowcache.MaxPrefetchKeys),
-		maxHelpers: int32(max(1, runtime.GOMAXPROCS(0)-1)),
+		maxHelpers: int32(max(1, runtime.GOMAXPROCS(0)-1)), hasProcessors: runtime.GOMAXPROCS(0) > 1,
 	}
 }
 
@@ -166,7 +172,9 @@ func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
 }
 
 // isFull reports whether enough is staged to be committed.
-func (w *worker) isFull() bool { return w.staged >= maxStaged || w.stagedBytes > conn.MaxUnreadBytes }
+func (w *worker) isFull() bool {
+	return len(w.staged) >= maxStaged || w.stagedBytes > conn.MaxUnreadBytes
+}
 
 // rejectProtocolError ends a client that does not speak the protocol.
 func (w *worker) rejectProtocolError(c *client, err error) {
@@ -266,15 +274,13 @@ func (w *worker) buildCommand(r *redis.Request, row group.RowKey) (command.Comma
 
 // stageRequest adds a command to those of its group.
 func (w *worker) stageRequest(c *client, r redis.Request, row group.RowKey, part *node.GroupHost, cmd command.Command) *stagedRequest {
-	b := w.openBatch(c, part)
-	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: newGate(c.keyspace, r.Spec), NonBlocking: true, ReadOnly: r.Spec.Flags&redis.Write == 0}, c.ID)
-	b.requests = append(b.requests, stagedRequest{c: c, request: r, keyspace: c.keyspace, command: cmd})
-	return &b.requests[len(b.requests)-1]
+	return w.stage(part, stagedRequest{c: c, request: r, keyspace: c.keyspace, command: cmd},
+		group.Request{Command: cmd, Key: row.Position(), Gate: newGate(c.keyspace, r.Spec), NonBlocking: true, ReadOnly: r.Spec.Flags&redis.Write == 0})
 }
 
 // locateKey returns the row key of a key, which is good until the round ends, and the part
-// that has it. What the client has staged for another store is executed before: its
-// requests keep their order. If that has to wait, the part is nil.
+// that has it. What is staged by an older map is executed before. If the client has to wait for that, the part
+// is nil.
 func (w *worker) locateKey(c *client, key []byte) (group.RowKey, *node.GroupHost) {
 	if cap(w.rowKeys)-len(w.rowKeys) < 2*len(key)+16 {
 		w.executeStaged()
@@ -286,13 +292,16 @@ func (w *worker) locateKey(c *client, key []byte) (group.RowKey, *node.GroupHost
 	start := len(w.rowKeys)
 	w.rowKeys = c.keyspace.AppendPosition(group.AppendRowKeyPrefix(w.rowKeys), key)
 	row := group.RowKey(w.rowKeys[start:len(w.rowKeys):len(w.rowKeys)])
+	m := w.s.node.Map()
 	part := w.s.node.GroupHostAt(row.Position())
-	if c.Staged == 0 || c.stagedStore == part.Store {
+	if w.sharesMap(m) {
 		return row, part
 	}
-	if !w.ensureExecuted(c) {
+	w.executeStaged()
+	if c.Busy {
 		return nil, nil
 	}
+	w.schedulePending()
 	return w.locateKey(c, key)
 }
 

@@ -230,18 +230,28 @@ func (l *loop) resumeClients() {
 	back := l.resumed
 	l.resumed = nil
 	l.mu.Unlock()
+	var withMail []*socket
 	for _, c := range back {
 		c.Busy = false
 		if c.dropped {
 			c.session.Close()
 			continue
 		}
-		c.CollectMail()
+		if c.session.HasBacklog() {
+			withMail = append(withMail, c) // answers that wait come first
+		} else {
+			c.CollectMail()
+		}
 		c.NotifyOutput()
 		if len(c.In) > 0 || c.session.HasBacklog() {
 			l.takeBuffered(c)
 		}
 		l.updateInterest(c)
+	}
+	if len(withMail) > 0 {
+		l.mu.Lock()
+		l.withMail = append(l.withMail, withMail...)
+		l.mu.Unlock()
 	}
 }
 
@@ -253,7 +263,7 @@ func (l *loop) deliverMail() {
 	l.withMail, l.toClose = nil, nil
 	l.mu.Unlock()
 	for _, c := range mailed {
-		if !c.Busy && !c.dropped { // else its answers are another's: see resumeClients
+		if !c.Busy && !c.dropped && !c.session.HasBacklog() { // else it comes when that is done: see resumeClients
 			c.CollectMail()
 		}
 	}

@@ -350,3 +350,6 @@ func (u *chunkList) dropOldest(c *chunk) {
 	u.mu.Unlock()
 	c.memory.Release()
 }
+
+// SyncsEachCommit reports whether a commit waits for the disk.
+func (s *Store) SyncsEachCommit() bool { return s.opts.Durability == wal.Always }

@@ -83,6 +83,8 @@ var mutants = map[string][]guard{
 	"serve-cold-reads-overtake":            {{folder: "internal/server", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
 	"serve-backlog-of-an-emptied-keyspace": {{folder: "internal/server", test: "TestAPipelineGoesOnInAnEmptiedKeyspace"}},
 	"serve-recycles-what-is-under-way":     {{folder: "internal/server", test: "TestMemoryOfWhatIsUnderWayIsNotUsedAgain"}},
+	"serve-staged-by-two-maps":             {{folder: "internal/server", test: "TestRound_WhileItsKeyMoves_KeepsTheOrderOfItsRequests"}},
+	"serve-replies-overtake":               {{folder: "internal/server", test: "TestRound_WhereOneStoreRefuses_IsAnsweredInOrder"}},
 	"serve-refused-comes-last":             {{folder: "internal/server", test: "TestAWorkerWaitsForNoField"}},
 	"serve-cold-staged":                    {{folder: "internal/server", test: "TestAGroupGetsWhatItKnowsTheRowsOf"}},
 	"serve-cold-though-revoked":            {{folder: "internal/server", test: "TestWhatWasAllowedIsNotDoneWhenItIsNoLonger"}},
