@@ -146,6 +146,42 @@ func TestOptionsAreCheckedTogether(t *testing.T) {
 	}
 }
 
+// An empty store takes at most 4 MiB of disk, with default options, when it is open and after.
+func TestStore_Empty_TakesLittleDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, Options{Dir: dir, CacheBytes: 1 << 30})
+	mustCommit(t, s, rowWrite{[]byte("k"), []byte("v")})
+	eventually.Holds(t, "all files are there", func() bool {
+		return s.log.Metrics().Ready == 2 && s.reserveSize.Load() > 0
+	})
+	if n := sumFileBytes(t, dir); n > 4<<20 {
+		t.Errorf("it takes %d bytes", n)
+	}
+	mustClose(t, s)
+	if n := sumFileBytes(t, dir); n > 4<<20 {
+		t.Errorf("it takes %d bytes when it is closed", n)
+	}
+}
+
+// sumFileBytes returns how large the files in a directory are.
+func sumFileBytes(t *testing.T, dir string) (bytes int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
 func TestARealDirectoryIsTheOwnersAndHeldByOne(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	o := Options{Dir: dir, SegmentBytes: 64 << 10}

@@ -51,12 +51,8 @@ func (s *Store) readFeed(from wal.Position, visit func(FeedEntry) error) (wal.Po
 // does. The log grows meanwhile, so the caller must watch [Store.LogBytesAfter].
 func (s *Store) RetainLog() (release func()) { return sync.OnceFunc(s.applier.retainLog()) }
 
-// LogBytesAfter returns about how many bytes of log there are behind a position.
-func (s *Store) LogBytesAfter(pos wal.Position) int64 {
-	now := s.Position()
-	segments := int64(uint64(now)>>32) - int64(uint64(pos)>>32)
-	return segments*s.opts.SegmentBytes + int64(uint32(now)) - int64(uint32(pos))
-}
+// LogBytesAfter returns about how many bytes of log there are behind a position, of what is kept.
+func (s *Store) LogBytesAfter(pos wal.Position) int64 { return s.log.BytesAfter(pos) }
 
 // ChangeTracker remembers which of some rows have changed, and where in the log each did last, so
 // that a copier need not read all that became of them meanwhile. It is a memory

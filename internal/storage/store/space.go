@@ -163,11 +163,13 @@ func measureCapacity(fsys vfs.FS, dir string) int64 {
 // when there is room.
 const (
 	reserveName = "RESERVE"
-	// reserveBytes is its size, and reserveShare which part of a small disk it takes at most. It is
-	// more than Pebble needs to be opened.
-	reserveBytes      = 8 << 20
-	reserveShare      = 8
-	reserveWriteBytes = 1 << 20
+	// reserveBytes is its size, or that of the tables if they are smaller, as deletes are no more than
+	// what they delete. minReserveFileBytes is more than Pebble needs to be opened. reserveShare is which
+	// part of a small disk it takes at most.
+	reserveBytes        = 8 << 20
+	minReserveFileBytes = 2 << 20
+	reserveShare        = 8
+	reserveWriteBytes   = 1 << 20
 )
 
 // releaseReserve removes the file, and reports whether there was one.
@@ -177,44 +179,47 @@ func (s *Store) releaseReserve() bool {
 	if s.dir.fs.Remove(s.dir.join(reserveName)) != nil {
 		return false
 	}
-	s.hasReserve.Store(false)
+	s.reserveSize.Store(0)
 	s.lacksReserve.Store(true)
 	s.space.checkedAt.Store(0) // look again
 	return true
 }
 
-// makeReserve makes the file if there is none and the disk has room for it. It is for the applier,
-// and Open before there is one: if it fails, the next flush tries again.
+// makeReserve makes the file if there is none, or it is too small for what the tables are, and the disk
+// has room for it. It is for the applier: if it fails, the next flush tries again.
 func (s *Store) makeReserve() {
 	s.reserveMu.Lock()
 	defer s.reserveMu.Unlock()
+	size := s.reserveFileBytes()
 	free, known := s.space.freeBytes()
-	if s.hasReserve.Load() || !known || s.health.isImpaired() {
+	if s.reserveSize.Load() >= size || !known || s.health.isImpaired() {
 		return
 	}
 	name := s.dir.join(reserveName)
-	if _, err := s.dir.fs.Stat(name); !errors.Is(err, fs.ErrNotExist) {
-		s.hasReserve.Store(err == nil)
+	info, err := s.dir.fs.Stat(name)
+	if err == nil && info.Size() >= size {
+		s.reserveSize.Store(info.Size())
 		return
 	}
-	size := s.reserveFileBytes()
-	if free < size+s.reservedBytes()+s.opts.SegmentBytes {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || free < size+s.reservedBytes()+s.opts.SegmentBytes {
 		return
 	}
 	if s.writeReserve(name, size) != nil {
 		_ = s.dir.fs.Remove(name) // half of it is of no use, and the next one is made anew
 		return
 	}
-	s.hasReserve.Store(true)
+	s.reserveSize.Store(size)
 	s.lacksReserve.Store(false)
 }
 
-// reserveFileBytes is how large the file is on this disk.
+// reserveFileBytes is how large the file is on this disk, beside these tables.
 func (s *Store) reserveFileBytes() int64 {
+	tables, _ := s.measureGarbage()
+	size := min(reserveBytes, max(minReserveFileBytes, tables))
 	if total := measureCapacity(s.opts.FS, s.opts.Dir); total > 0 {
-		return min(reserveBytes, total/reserveShare)
+		return min(size, total/reserveShare)
 	}
-	return reserveBytes
+	return size
 }
 
 func (s *Store) writeReserve(name string, size int64) error {

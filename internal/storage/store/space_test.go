@@ -261,12 +261,12 @@ func TestStore_FullDisk_ReleasedReserveIsNotForWrites(t *testing.T) {
 		}
 		return full.Need
 	}
-	eventually.Holds(t, "the reserve is made", s.hasReserve.Load)
+	eventually.Holds(t, "the reserve is made", func() bool { return s.reserveSize.Load() > 0 })
 	before := need()
 	if !s.releaseReserve() {
 		t.Fatal("there is no reserve")
 	}
-	if now := need(); now != before+total/reserveShare {
+	if now := need(); now != before+s.reserveFileBytes() {
 		t.Errorf("a commit needs %d bytes free without the reserve, %d with it", now, before)
 	}
 	s.makeReserve()

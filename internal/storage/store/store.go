@@ -53,8 +53,8 @@ type Store struct {
 	space     diskSpace
 
 	reclaimer reclaimer
-	// hasReserve reports that the file of makeReserve exists.
-	hasReserve atomic.Bool
+	// reserveSize is how large the file of makeReserve is, 0 if it is not known to exist.
+	reserveSize atomic.Int64
 	// lacksReserve reports that it was removed because the disk was full.
 	lacksReserve atomic.Bool
 	reserveMu    sync.Mutex // held while the file is made or removed

@@ -286,6 +286,7 @@ func (l *Log) recordTaskIO(t *writeTask, err error) {
 		l.counters.Frames++
 		l.counters.Entries += uint64(len(t.entries))
 		l.counters.WrittenBytes += uint64(t.nextFrameOffset() - t.start)
+		l.grownBytes += int64(t.nextFrameOffset() - t.start)
 		l.unsyncedBytes += t.nextFrameOffset() - t.start
 		l.unrecordedBytes += t.nextFrameOffset() - t.start
 	}

@@ -55,6 +55,7 @@ type Log struct {
 	lastTask    *writeTask // the newest that got its turn
 
 	unsyncedBytes int      // bytes written since a background sync was asked for
+	grownBytes    int64    // by which segments grow: see nextSegmentBytes
 	written       Position // handed to the OS, or durable, by class
 	durable       Position
 	applied       Position // Recycle's

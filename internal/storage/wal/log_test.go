@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // recorder is a consumer that keeps what it is shown and gives chunks back.
@@ -150,6 +152,55 @@ func TestTheFirstSegmentIsSmallUnlessItCannotBe(t *testing.T) {
 		var again recorder
 		mustClose(t, again.openLog(t, o, 0))
 	}
+}
+
+// A log of little takes little room, and one of much has segments that are worth their work. What
+// was grown to is not forgotten by the next Open, whatever is left of the log.
+func TestLog_SegmentsGrowWithTheLogAndStayLarge(t *testing.T) {
+	d := newCrashDisk(1)
+	var r recorder
+	o := r.newOptions(d)
+	o.SegmentBytes = 8 * firstSegmentBytes
+	o.Retain = -1
+	largest := func() (largest, all int) {
+		d.configure(func(d *crashDisk) {
+			for _, f := range d.names {
+				largest, all = max(largest, len(f.data)), all+len(f.data)
+			}
+		})
+		return largest, all
+	}
+	l := r.openLog(t, o, 0)
+	mustAppend(t, l, "first")
+	eventually.Holds(t, "segments are ready", func() bool { return l.Metrics().Ready == 2 })
+	if n, all := largest(); n != firstSegmentBytes || all > 4*firstSegmentBytes {
+		t.Errorf("a new log takes %d bytes, with a segment of %d", all, n)
+	}
+	var want []string
+	for i := range 100 {
+		want = append(want, string(append(make([]byte, firstSegmentBytes/2), byte(i))))
+		l.Recycle(mustAppend(t, l, want[i]))
+	}
+	last := mustAppend(t, l, "last")
+	if n, _ := largest(); n != o.SegmentBytes {
+		t.Errorf("a log of %d bytes has segments of %d", 50*firstSegmentBytes, n)
+	}
+	if !slices.Equal(r.published, slices.Concat([]string{"first"}, want, []string{"last"})) {
+		t.Error("what was appended is not what was published")
+	}
+	l.Recycle(last)
+	mustClose(t, l)
+	l = r.openLog(t, o, last)
+	mustAppend(t, l, "again")
+	eventually.Holds(t, "segments are ready", func() bool { return l.Metrics().Ready >= 2 })
+	l.mu.Lock()
+	for _, s := range l.ready {
+		if s.bytes != o.SegmentBytes {
+			t.Errorf("a segment of %d bytes is ready after the log was opened again", s.bytes)
+		}
+	}
+	l.mu.Unlock()
+	mustClose(t, l)
 }
 
 func TestAClosedLogRefusesAndLeavesNothingRunning(t *testing.T) {

@@ -52,9 +52,9 @@ type Options struct {
 	// Durability is what an acknowledgement means. Default Always.
 	Durability Durability
 
-	// SegmentBytes is the size of a segment. Default 32 MiB: rotation and the
-	// consumer's work per chunk are then rare against writes. A multiple of 4 KiB
-	// from 16 KiB to 1 GiB.
+	// SegmentBytes is the size of a segment once much was written: segments begin at 256
+	// KiB and grow with the log. Default 32 MiB: rotation and the consumer's work per
+	// chunk are then rare against writes. A multiple of 4 KiB from 16 KiB to 1 GiB.
 	SegmentBytes int
 	// Chunks is how many images of segments are in memory. Append waits while all
 	// are in use, which is how a slow consumer holds writers back. Default 4.
@@ -103,9 +103,9 @@ type Options struct {
 	ManifestTick <-chan time.Time
 }
 
-// firstSegmentBytes is the size of the first segment if no file is ready: small, so that
-// opening an empty directory does not wait for a whole segment of zeros.
-const firstSegmentBytes = 1 << 20
+// firstSegmentBytes is the size of a new log's segments: small, so that a store of little takes
+// little room, and opening an empty directory does not wait for a whole segment of zeros.
+const firstSegmentBytes = 256 << 10
 
 func (o Options) withDefaults() (Options, error) {
 	if o.SegmentBytes == 0 {

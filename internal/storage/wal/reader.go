@@ -61,6 +61,18 @@ func (l *Log) ReadFrom(pos Position, visit func(Entry) error) (Position, error) 
 	return pos, nil
 }
 
+// BytesAfter returns how many bytes of the log that is kept are behind a position.
+func (l *Log) BytesAfter(pos Position) (bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.segments {
+		if begin := max(pos, makePosition(s.sequence, blockBytes)); s.end > begin {
+			bytes += int64(s.end - begin)
+		}
+	}
+	return bytes
+}
+
 // isFrameEnd reports whether a frame of a segment, or the log before it, ends at a
 // position. It reads all that is before it, for callers with a position that nothing
 // follows.

@@ -49,6 +49,9 @@ func (l *Log) recoverLog(from Position, replay func(*Chunk, []Entry) error) erro
 	// What is before the chain, or was never begun, can be used for something new.
 	l.segments = chain
 	l.spare = slices.DeleteFunc(slices.Concat(all, rest), func(s *segment) bool { return slices.Contains(chain, s) })
+	for _, s := range slices.Concat(l.segments, l.spare) {
+		l.grownBytes = max(l.grownBytes, int64(s.bytes))
+	}
 	l.setEnd(end, from)
 	if len(l.acceptedDamages) == 0 {
 		return l.startManifest()
@@ -172,7 +175,7 @@ func (l *Log) acceptLoss(end, from Position) error {
 	// replays do not look at what lies behind it. It is written without a frame, which
 	// a crash can leave too.
 	l.mu.Lock()
-	s, err := l.makeSegment(l.o.SegmentBytes)
+	s, err := l.makeSegment(l.nextSegmentBytes())
 	l.mu.Unlock()
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -50,16 +51,16 @@ func (l *Log) acquireChunk(s *segment) *Chunk {
 	l.chunksInUse++
 	c := &Chunk{log: l, seg: s}
 	c.refs.Store(1)
-	if n := len(l.chunkPool); n > 0 && s.bytes <= l.o.SegmentBytes {
+	if n := len(l.chunkPool); n > 0 && s.bytes > l.o.SegmentBytes/2 && s.bytes <= l.o.SegmentBytes {
 		c.mem, l.chunkPool = l.chunkPool[n-1][:s.bytes], l.chunkPool[:n-1]
 		return c
 	}
-	c.mem = newAlignedBuffer(max(s.bytes, l.o.SegmentBytes))[:s.bytes]
+	c.mem = newAlignedBuffer(s.bytes)
 	return c
 }
 
-// releaseChunk takes the memory back. That of an oversized segment goes to the garbage
-// collector.
+// releaseChunk takes the memory back. That of a segment of another size goes to the
+// garbage collector.
 func (l *Log) releaseChunk(c *Chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,12 +84,27 @@ const diskFullRetryPause = 100 * time.Millisecond
 // zeroBuffer is what new segments are filled with, in pieces of this size.
 var zeroBuffer = newAlignedBuffer(1 << 20)
 
-// acquireReadySegment returns a segment to write to, waiting for the preparer if need be.
-// l.mu is held.
-func (l *Log) acquireReadySegment(urgent bool, size int) (*segment, error) {
+// nextSegmentBytes returns how large a new segment is: as large as the log was, up to
+// SegmentBytes. A power of two, so that files that were given back are of use. l.mu is held.
+func (l *Log) nextSegmentBytes() int {
+	n := int(min(max(l.grownBytes, firstSegmentBytes), int64(l.o.SegmentBytes)))
+	if n == l.o.SegmentBytes {
+		return n
+	}
+	return 1 << (bits.Len(uint(n)) - 1)
+}
+
+// acquireSegment returns a segment with room for entries of some size, waiting for the preparer
+// if need be. If those that are ready are too small, it makes one of the entries' own: when
+// the disk has no room for that, nothing was used up. l.mu is held, and released meanwhile.
+func (l *Log) acquireSegment(urgent bool, size int) (*segment, error) {
+	bytes := blockBytes + alignToBlock(frameHeader+size) + blockBytes
 	for waited := false; ; waited = true {
 		if err := l.checkOpen(); err != nil {
 			return nil, err
+		}
+		if bytes > l.o.SegmentBytes || len(l.ready) > 0 && bytes > l.ready[0].bytes {
+			return l.makeLargeSegment(bytes)
 		}
 		// The reserve is for urgent entries. The first segment of all does not wait
 		// for it to be filled, so that a new log can be used at once.
@@ -97,13 +113,6 @@ func (l *Log) acquireReadySegment(urgent bool, size int) (*segment, error) {
 			l.ready = l.ready[1:]
 			l.currentReserved = urgent && n <= l.o.Reserve
 			l.preparerCond.Signal()
-			if blockBytes+alignToBlock(frameHeader+size)+blockBytes > s.bytes {
-				// It is the small first one. Now that something was taken, the preparer
-				// makes whole ones.
-				l.begunSequence = s.sequence
-				l.spare = append(l.spare, s)
-				continue
-			}
 			return s, nil
 		}
 		if l.diskFull {
@@ -116,20 +125,15 @@ func (l *Log) acquireReadySegment(urgent bool, size int) (*segment, error) {
 	}
 }
 
-// acquireSegment returns a segment with room for entries of some size. l.mu is held,
-// and released meanwhile.
-func (l *Log) acquireSegment(urgent bool, size int) (*segment, error) {
-	if bytes := blockBytes + alignToBlock(frameHeader+size) + blockBytes; bytes > l.o.SegmentBytes {
-		return l.makeLargeSegment(bytes)
-	}
-	return l.acquireReadySegment(urgent, size)
-}
-
-// makeLargeSegment makes a segment for a frame that is larger than the usual ones. The
+// makeLargeSegment makes a segment for a frame that is larger than those that are ready. The
 // segments that were named for use before it get new names. l.mu is held, and
 // released meanwhile.
 func (l *Log) makeLargeSegment(bytes int) (*segment, error) {
-	s, err := l.makeSegment(bytes)
+	size := bytes
+	if size <= l.o.SegmentBytes {
+		size = min(1<<bits.Len(uint(size-1)), l.o.SegmentBytes) // of use to others later
+	}
+	s, err := l.makeSegment(size)
 	if lack := ShortageOf(err); lack != nil {
 		return nil, fmt.Errorf("%w: no room for an entry of %d bytes", lack, bytes)
 	}
@@ -213,11 +217,7 @@ func (l *Log) nextSequence() (uint32, error) {
 
 // makeReadySegment makes a new segment. l.mu is held, and released meanwhile.
 func (l *Log) makeReadySegment() error {
-	bytes := l.o.SegmentBytes
-	if l.begunSequence == 0 && len(l.ready) == 0 {
-		bytes = min(bytes, firstSegmentBytes)
-	}
-	s, err := l.makeSegment(bytes)
+	s, err := l.makeSegment(l.nextSegmentBytes())
 	if err != nil {
 		return err
 	}
@@ -347,7 +347,8 @@ func (l *Log) popReusableSpare() *segment {
 	if len(l.ready) >= min(l.o.Reserve+l.o.Chunks, maxReady) {
 		return nil
 	}
-	i := slices.IndexFunc(l.spare, func(s *segment) bool { return s.bytes == l.o.SegmentBytes })
+	least := l.nextSegmentBytes()
+	i := slices.IndexFunc(l.spare, func(s *segment) bool { return s.bytes >= least && s.bytes <= l.o.SegmentBytes })
 	if i < 0 {
 		return nil
 	}

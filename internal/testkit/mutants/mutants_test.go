@@ -63,6 +63,7 @@ var mutants = map[string][]guard{
 	"wal-sync-without-fence":   {guardLog},
 	"wal-stale-bytes-replayed": {guardLog},
 	"wal-recycle-early":        {guardLog},
+	"wal-forgets-its-size":     {{folder: "internal/storage/wal", test: "TestLog_SegmentsGrowWithTheLogAndStayLarge"}},
 	"wal-progress-not-written": {{folder: "internal/storage/store", test: "TestLog_RandomDamage_IsRefusedOrHarmless"}},
 
 	"node-emptied-keyspace-stays-open": {{folder: "internal/node", test: "TestAKeyspaceIsClosedBeforeItIsEmptied"}},
