@@ -327,7 +327,7 @@ func (r *batchRun) refuseCall(c *call, err error) error {
 func (r *batchRun) answerAlone(c *call) {
 	x := r.participants[c.participant]
 	x.nowMS = x.clock.now()
-	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.nowMS}, x.nextVersion)
+	x.env.Begin(effect.Header{Seq: x.seq + 1, ClockMS: x.nowMS}, x.nextVersion)
 	x.guard.beginBatch()
 	r.evalInChain(x, c)
 	if c.hasWritten = x.needsLogEntry(); !c.hasWritten {

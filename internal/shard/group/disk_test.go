@@ -24,7 +24,7 @@ type memoryDisk struct {
 	// refuseButUrgent is what all but urgent ones fail with.
 	refuseButUrgent error
 	commits         int
-	seqs            []uint64 // of the effects, in order
+	headers         []effect.Header // of the effects, in order
 	// before and after, if set, are called before a commit is durable, and after
 	// a row was read.
 	before func()
@@ -82,7 +82,7 @@ func (d *memoryDisk) commit(effects []byte) error {
 			d.rows[string(op.Key)] = bytes.Clone(op.Value)
 		}
 	}
-	d.seqs = append(d.seqs, batch.Header().Seq)
+	d.headers = append(d.headers, batch.Header())
 	if d.syncAlways {
 		d.synced = maps.Clone(d.rows)
 	}

@@ -25,7 +25,9 @@ type executor struct {
 	ledger ledger
 	// sealedLedger is the ledger of the batch that is being committed.
 	sealedLedger ledger
-	nextVersion  uint64
+	// seq is the sequence of the last batch.
+	seq         uint64
+	nextVersion uint64
 	// nowMS is the clock of the batch.
 	nowMS int64
 	// tracedChanges is how many changes of locks of the batch have left traces.
@@ -62,7 +64,7 @@ func (x *executor) run(calls []*call, errs []error) {
 func (x *executor) beginBatch() {
 	x.env.RecordEvents(x.opts.RecordsEvents != nil && x.opts.RecordsEvents())
 	x.nowMS = x.clock.pauseTime()
-	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.nowMS}, x.nextVersion)
+	x.env.Begin(effect.Header{Seq: x.seq + 1, ClockMS: x.nowMS}, x.nextVersion)
 	x.guard.beginBatch()
 	x.sealedLedger, x.tracedChanges = x.ledger, 0
 }
@@ -176,12 +178,11 @@ func (x *executor) freeTimeEnd() int64 {
 	return x.expiries.nextExpiryMS() - 1
 }
 
-// sealBatch ends the batch with the ledger and returns its effects. They are about to be
-// committed.
+// sealBatch ends the batch, with the ledger if that changes, and returns its effects. They are about
+// to be committed.
 func (x *executor) sealBatch() []byte {
 	x.tracedChanges = len(x.guard.locks.ListChanges())
 	x.published.traces.beginBatch(x.guard.locks.ListChanges())
-	x.sealedLedger.seq++
 	x.sealedLedger.mixed = x.sealedLedger.mixed || writesMixed(x.env.Effects())
 	x.leavesOrphans = false
 	if x.sealedLedger.mixed {
@@ -193,8 +194,10 @@ func (x *executor) sealBatch() []byte {
 	// reserved: a crash before the next reservation must not take them back.
 	next := x.env.NextVersion()
 	x.sealedLedger.versionCeiling = max(x.sealedLedger.versionCeiling, next)
-	x.scratch = x.sealedLedger.appendRecord(x.scratch[:0])
-	x.env.Effects().Put(x.ledgerRowKey, x.scratch)
+	if x.sealedLedger != x.ledger {
+		x.scratch = x.sealedLedger.appendRecord(x.scratch[:0])
+		x.env.Effects().Put(x.ledgerRowKey, x.scratch)
+	}
 	return x.env.Effects().Bytes()
 }
 
@@ -207,6 +210,7 @@ func (x *executor) finishBatch(committed bool) {
 	}
 	if committed && x.env.Effects().Len() > 0 {
 		x.ledger, x.nextVersion = x.sealedLedger, x.env.NextVersion()
+		x.seq++
 		x.clock.raiseCeiling(x.ledger.clockCeiling)
 		if x.ledger.mixed {
 			x.reader.mixed.Store(true)

@@ -196,7 +196,7 @@ func TestAGateIsAskedWhenTheTurnHasCome(t *testing.T) {
 }
 
 func FuzzALedgerThatIsReadIsWrittenTheSame(f *testing.F) {
-	l := ledger{seq: 1, versionCeiling: 2, clockCeiling: 3, mixed: true}
+	l := ledger{seqCeiling: 1, versionCeiling: 2, clockCeiling: 3, mixed: true}
 	f.Add(l.appendRecord(nil))
 	f.Add([]byte{2, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {

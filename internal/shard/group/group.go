@@ -114,7 +114,7 @@ func (g *Group) newExecutor() (executor, error) {
 	}
 	reader.mixed.Store(x.ledger.mixed)
 	g.hasOrphans.Store(x.ledger.mixed)
-	x.nextVersion = initialVersion(x.ledger)
+	x.nextVersion, x.seq = initialVersion(x.ledger), x.ledger.seqCeiling
 	g.clock.startAt(initialClockMS(x.ledger))
 	if !x.ledger.mixed {
 		x.expiries.horizon = completeHorizon // nothing expires
@@ -335,7 +335,6 @@ func (x *executor) writeFinalLedger(refused error) error {
 		return nil
 	}
 	next := x.ledger
-	next.seq++
 	next.clockCeiling = x.clock.pauseTime() // for good: no caller gets a later time
 	err := x.writeLedger(next, true)
 	if x.fatalErr == nil {

@@ -88,9 +88,9 @@ func TestManyCallersLoseNothingAndShareBatches(t *testing.T) {
 	if got := readText(t, g, "n"); got != strconv.Itoa(callers*each) {
 		t.Errorf("counter is %s, want %d", got, callers*each)
 	}
-	for i, seq := range d.seqs {
-		if seq != uint64(i)+1 {
-			t.Fatalf("sequence %d follows %d", seq, i)
+	for i, h := range d.headers {
+		if h.Seq != uint64(i)+1 {
+			t.Fatalf("sequence %d follows %d", h.Seq, i)
 		}
 	}
 	t.Logf("%d commands in %d commits", callers*each, d.commits)

@@ -11,11 +11,11 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// ledger is what a group remembers about itself over a restart. It is one row,
-// written in every batch.
+// ledger is what a group remembers about itself over a restart. It is one row, written in the
+// batches that change it: the ceilings are far enough ahead that most do not.
 type ledger struct {
-	// seq is the sequence of the last batch.
-	seq uint64
+	// seqCeiling is at or above every sequence of a batch.
+	seqCeiling uint64
 	// versionCeiling is above every version that was given out. A batch gives
 	// out versions only below one that was synced before, so that a batch which
 	// a crash takes back does not get its versions used again.
@@ -43,7 +43,7 @@ func (l *ledger) appendRecord(dst []byte) []byte {
 		mixed = 1
 	}
 	dst = append(dst, ledgerFormat, mixed)
-	dst = binary.LittleEndian.AppendUint64(dst, l.seq)
+	dst = binary.LittleEndian.AppendUint64(dst, l.seqCeiling)
 	dst = binary.LittleEndian.AppendUint64(dst, l.versionCeiling)
 	return binary.LittleEndian.AppendUint64(dst, uint64(l.clockCeiling))
 }
@@ -54,7 +54,7 @@ func decodeLedger(b []byte) (ledger, error) {
 	}
 	return ledger{
 		mixed:          b[1] == 1,
-		seq:            binary.LittleEndian.Uint64(b[2:]),
+		seqCeiling:     binary.LittleEndian.Uint64(b[2:]),
 		versionCeiling: binary.LittleEndian.Uint64(b[10:]),
 		clockCeiling:   int64(binary.LittleEndian.Uint64(b[18:])),
 	}, nil
@@ -71,35 +71,31 @@ func initialClockMS(l ledger) int64 {
 	return l.clockCeiling
 }
 
-// raiseCeilings raises the ceilings if little is left below them. That of versions is synced before
-// it is used, whatever the durability class: a crash may take back what was done with a
-// version, but it is never given out again. That of time is as durable as a write is.
+// raiseCeilings raises the ceilings if little is left below them. Those of versions and sequences are
+// synced before they are used, whatever the durability class: a crash may take back what was done with
+// a version, but it is never given out again. That of time is as durable as a write is.
 func (x *executor) raiseCeilings() error {
-	enough := x.nextVersion+maxBatchVersions < x.ledger.versionCeiling
-	short := x.clock.isAtLimit()
-	if enough && !short {
+	enough := x.nextVersion+maxBatchVersions < x.ledger.versionCeiling && x.seq+maxBatchVersions < x.ledger.seqCeiling
+	if enough && !x.clock.isAtLimit() {
 		return nil
 	}
 	next := x.ledger
-	next.seq++
-	if short {
-		next.clockCeiling = x.nextClockCeiling(next.clockCeiling)
-	}
+	next.clockCeiling = x.nextClockCeiling(next.clockCeiling)
 	if !enough {
-		next.versionCeiling = x.nextVersion + versionReserve
+		next.versionCeiling, next.seqCeiling = x.nextVersion+versionReserve, x.seq+versionReserve
 	}
 	return x.writeLedger(next, !enough)
 }
 
-// nextClockCeiling is the ceiling of a ledger that is written anyway: not below the time that
-// the batch has used, and ahead of it if a key may expire soon, or commands ask for the time.
+// nextClockCeiling is the ceiling that a batch leaves: not below the time that it has used. It is raised
+// before it is reached, so that a busy group has neither a log entry for it alone nor a row in each batch.
 func (x *executor) nextClockCeiling(ceiling int64) int64 {
-	used := x.clock.now()
-	// By the machine's clock, or each crash would leave the group's further ahead.
-	if ahead := x.opts.Wall() + x.opts.ClockAhead.Milliseconds(); ahead > x.clock.freeEnd.Load() || x.env.HasReadClock() {
-		used = max(used, ahead)
+	used, ahead := x.clock.now(), x.opts.ClockAhead.Milliseconds()
+	if ceiling >= used+ahead/2 {
+		return ceiling
 	}
-	return max(ceiling, used)
+	// By the machine's clock, or each crash would leave the group's further ahead.
+	return max(ceiling, used, x.opts.Wall()+ahead)
 }
 
 // admitCall makes the clock ready for a call: one that takes a range over must not find
@@ -115,7 +111,6 @@ func (x *executor) admitCall(c *call) {
 	}
 	if floor > x.ledger.clockCeiling {
 		next := x.ledger
-		next.seq++
 		next.clockCeiling = floor
 		if x.refusedErr = x.writeLedger(next, false); x.refusedErr != nil {
 			return
@@ -133,7 +128,7 @@ type rangeReceiver interface {
 
 // writeLedger logs a ledger, syncs it if asked to, and uses it from then on.
 func (x *executor) writeLedger(next ledger, sync bool) error {
-	x.env.Begin(effect.Header{Seq: next.seq, ClockMS: x.clock.now()}, x.nextVersion)
+	x.env.Begin(effect.Header{Seq: x.seq + 1, ClockMS: x.clock.now()}, x.nextVersion)
 	x.scratch = next.appendRecord(x.scratch[:0])
 	x.env.Effects().Put(x.ledgerRowKey, x.scratch)
 	err := x.log.Commit(true, x.env.Effects().Bytes())
@@ -150,6 +145,7 @@ func (x *executor) writeLedger(next ledger, sync bool) error {
 		return err
 	}
 	x.ledger = next
+	x.seq++
 	x.clock.raiseCeiling(next.clockCeiling)
 	return nil
 }

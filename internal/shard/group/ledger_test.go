@@ -16,9 +16,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Whatever crashes, and however the machine's clock is set: a key's versions only grow, the
-// clock does not go back while the group is open, a key that was seen expired stays so, and no
-// time is given out that the machine's clock was not near.
+// Whatever crashes, and however the machine's clock is set: a key's versions only grow, sequences of
+// batches too, the clock does not go back while the group is open, nor behind a batch that has survived,
+// a key that was seen expired stays so, and no time is given out that the machine's clock was not near.
 func TestVersionsAndTimeGoForwardOverCrashes(t *testing.T) {
 	crashes := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -33,6 +33,7 @@ func TestVersionsAndTimeGoForwardOverCrashes(t *testing.T) {
 		}
 		var version uint64
 		var clock int64
+		var last effect.Header // of a batch
 		highest := wall.readMS()
 		expired := false // the key was seen so; without always a crash may bring an older row back
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
@@ -46,6 +47,9 @@ func TestVersionsAndTimeGoForwardOverCrashes(t *testing.T) {
 				clock, expired = 0, expired && always
 				if g, err = Open(d, d, opts); err != nil {
 					t.Fatal(err)
+				}
+				if always && g.NowMS() < last.ClockMS {
+					t.Fatalf("after a crash the clock says %d, a batch was of %d", g.NowMS(), last.ClockMS)
 				}
 			case 2:
 				if err := g.Close(context.Background()); err != nil {
@@ -71,6 +75,13 @@ func TestVersionsAndTimeGoForwardOverCrashes(t *testing.T) {
 				}
 				version = reply.Version
 			}
+			for _, h := range d.headers {
+				if h.Seq <= last.Seq {
+					t.Fatalf("sequence %d after %d", h.Seq, last.Seq)
+				}
+				last = h
+			}
+			d.headers = nil
 			now := g.NowMS()
 			if now < clock || now > highest+50 {
 				t.Fatalf("the clock says %d after %d, the machine's said %d at most", now, clock, highest)
@@ -117,7 +128,7 @@ func (n versionEater) Eval(e *command.Env) (reply command.Reply) {
 	return reply
 }
 
-// strictDisk checks that only versions are committed that were reserved before.
+// strictDisk checks that only versions are committed that were reserved before, and sequences too.
 type strictDisk struct {
 	*memoryDisk
 	t testing.TB
@@ -129,8 +140,9 @@ func (d *strictDisk) Commit(urgent bool, effects []byte) error {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	highest := uint64(0)
+	highest, ledgerAlone := uint64(0), true
 	for _, op := range batch.All() {
+		ledgerAlone = ledgerAlone && effect.Table(op.Key[0]) == effect.State
 		if effect.Table(op.Key[0]) != effect.Rows {
 			continue
 		}
@@ -140,9 +152,9 @@ func (d *strictDisk) Commit(urgent bool, effects []byte) error {
 		}
 		highest = max(highest, row.Version)
 	}
-	if highest > 0 {
-		if l, err := decodeLedger(stored); err != nil || highest >= l.versionCeiling {
-			d.t.Errorf("version %d is given out, those below %d are reserved (%v)", highest, l.versionCeiling, err)
+	if seq := batch.Header().Seq; !ledgerAlone {
+		if l, err := decodeLedger(stored); err != nil || highest >= l.versionCeiling || seq > l.seqCeiling {
+			d.t.Errorf("version %d is given out in batch %d, those below %d are reserved, up to %d (%v)", highest, seq, l.versionCeiling, l.seqCeiling, err)
 		}
 	}
 	return d.memoryDisk.Commit(urgent, effects)
@@ -152,15 +164,16 @@ func (d *strictDisk) Commit(urgent bool, effects []byte) error {
 // what was reserved: no batch gives out a version that a crash would give out again.
 func TestABatchGivesOutWhatIsReserved(t *testing.T) {
 	const most = command.MaxTxnKeys
-	cases := []struct{ left, each, calls int }{
-		{0, 1, 1},
-		{4*most + 1, most, 5},
-		{maxBatchVersions, most, 4},
-		{4*most + 1, 5 * most, 2}, // more keys than a transaction may have
-		{maxBatchVersions + 1, 3 * most, 2},
+	cases := []struct{ left, each, calls, seqsLeft int }{
+		{0, 1, 1, maxBatchVersions + 1},
+		{maxBatchVersions + 1, 1, 1, 0},
+		{4*most + 1, most, 5, maxBatchVersions + 1},
+		{maxBatchVersions, most, 4, maxBatchVersions + 1},
+		{4*most + 1, 5 * most, 2, maxBatchVersions + 1}, // more keys than a transaction may have
+		{maxBatchVersions + 1, 3 * most, 2, maxBatchVersions + 1},
 	}
-	for _, c := range cases[:tally.Size(len(cases), 3)] {
-		t.Run(fmt.Sprintf("left=%d/each=%d", c.left, c.each), func(t *testing.T) {
+	for _, c := range cases[:tally.Size(len(cases), 4)] {
+		t.Run(fmt.Sprintf("left=%d/each=%d/seqs=%d", c.left, c.each, c.seqsLeft), func(t *testing.T) {
 			d := &strictDisk{memoryDisk: newMemoryDisk(false), t: t}
 			g, err := Open(d, d, Options{OwnsAll: true})
 			if err != nil {
@@ -168,6 +181,7 @@ func TestABatchGivesOutWhatIsReserved(t *testing.T) {
 			}
 			if err := g.actor.Do(context.Background(), func(x *executor) {
 				x.nextVersion = x.ledger.versionCeiling - uint64(c.left)
+				x.seq = x.ledger.seqCeiling - uint64(c.seqsLeft)
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -187,6 +201,46 @@ func TestABatchGivesOutWhatIsReserved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A busy group has neither a ledger in each batch nor log entries of their own for it, though time passes
+// and keys expire.
+func TestABusyGroupRarelyWritesItsLedger(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1 << 40)
+	d := &ledgerCounter{memoryDisk: newMemoryDisk(false)}
+	g, err := Open(d, d, Options{OwnsAll: true, Wall: wall.readMS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := d.commits
+	const batches = 1000
+	for i := range batches {
+		wall.ms.Add(1)
+		mustDo(t, g, &command.Set{Key: positionOf("k"), Expiry: command.ExpireIn(int64(1 + i%100))})
+	}
+	if n := d.commits - opened; n != batches {
+		t.Errorf("%d batches took %d log entries", batches, n)
+	}
+	if d.ledgers > batches/10 {
+		t.Errorf("%d of %d batches have a ledger", d.ledgers, batches)
+	}
+}
+
+// ledgerCounter counts the ledgers that are committed.
+type ledgerCounter struct {
+	*memoryDisk
+	ledgers int
+}
+
+func (d *ledgerCounter) Commit(urgent bool, effects []byte) error {
+	batch, err := effect.Parse(effects)
+	for _, op := range batch.All() {
+		if effect.Table(op.Key[0]) == effect.State {
+			d.ledgers++
+		}
+	}
+	return errors.Join(err, d.memoryDisk.Commit(urgent, effects))
 }
 
 // A version takes as many bytes of a batch as maxBatchVersions counts on.

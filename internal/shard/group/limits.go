@@ -17,9 +17,10 @@ const (
 	maxRunAnswerBytes = 16 << 20
 	// maxBatchVersions is more versions than a batch gives out, whatever its commands are: each
 	// version is in a row, which takes 16 bytes of effects at least, and a log takes 1 GiB at once.
+	// It is far more than the sequences that a batch uses: one, and one for each ledger ahead of it.
 	maxBatchVersions = 1 << 26
-	// versionReserve is how many versions are reserved at once: so many that a reservation is rare,
-	// so few that 64 bits never run out.
+	// versionReserve is how many versions are reserved at once, and how many sequences: so many that a
+	// reservation is rare, so few that 64 bits never run out.
 	versionReserve = 2 * maxBatchVersions
 	// maxQueuedJoints is how many joint requests wait for a batch. Each is a caller that waits too.
 	maxQueuedJoints = 1 << 16
