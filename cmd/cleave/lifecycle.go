@@ -40,9 +40,9 @@ func logStart(log *slog.Logger, c *config.Config, file string) {
 	if file != "" {
 		args = append(args, "config", file)
 	}
-	names := []string{"storage", "data", "appendfsync", "stores", "groups", "cache-mib", "block-cache-mib", "maxclients", "loglevel"}
+	names := []string{"storage", "data", "appendfsync", "stores", "groups", "cache-mib", "block-cache-mib", "maxclients", "io-threads", "loglevel"}
 	if c.Text("storage") == "memory" {
-		names = []string{"storage", "maxmemory", "stores", "groups", "cache-mib", "maxclients", "loglevel"}
+		names = []string{"storage", "maxmemory", "stores", "groups", "cache-mib", "maxclients", "io-threads", "loglevel"}
 	}
 	for _, name := range names {
 		args = append(args, name, c.Text(name))

@@ -280,7 +280,7 @@ func runServe(cmd *cobra.Command, from config.Sources, acceptLoss bool) (err err
 	defer closeTracer(tracer)
 	s := server.New(db, server.Options{
 		Dir: findDataDir(c), Shutdown: func() { go func() { signals <- shutdownSignal{} }() }, // it must not block
-		Clients: int(c.Number("maxclients")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory", Cluster: c.Text("cluster-enabled") == "yes",
+		Clients: int(c.Number("maxclients")), Loops: int(c.Number("io-threads")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory", Cluster: c.Text("cluster-enabled") == "yes",
 		Log: log.Logger, LogLevel: level, LogFile: c.Text("logfile"), Version: readModuleVersion(), Observe: tracer.Observer(),
 	})
 	run := &runningServer{log: log, s: s, from: from, started: c, latest: c}

@@ -74,7 +74,7 @@ func (w *worker) commit() {
 // busy then, and go on with schedulePending.
 func (w *worker) executeStaged() {
 	w.flushWindow()
-	w.flushReadTimes()
+	w.flushCounts()
 	if len(w.staged) > 0 {
 		began := time.Now()
 		w.executeBatches()

@@ -5,21 +5,26 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/node"
 )
 
 var twoStores = serverShape{name: "two stores", stores: 2, groups: 2}
 
+// keysOfStore returns some keys of a store.
+func (l *testServer) keysOfStore(h *node.StoreHost, n int) (keys []string) {
+	for i := 0; len(keys) < n; i++ {
+		key := fmt.Sprint("k", i)
+		if l.s.node.GroupHostAt(l.s.defaultKeyspace().AppendPosition(nil, []byte(key))).Store == h.Store {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // keysOfStores returns a key of each store.
 func (l *testServer) keysOfStores() (keys []string) {
-	hosts := l.s.node.StoreHosts()
-	for _, h := range hosts {
-		for i := 0; ; i++ {
-			key := fmt.Sprint("k", i)
-			if l.s.node.GroupHostAt(l.s.defaultKeyspace().AppendPosition(nil, []byte(key))).Store == h.Store {
-				keys = append(keys, key)
-				break
-			}
-		}
+	for _, h := range l.s.node.StoreHosts() {
+		keys = append(keys, l.keysOfStore(h, 1)...)
 	}
 	return keys
 }

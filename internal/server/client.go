@@ -11,7 +11,8 @@ import (
 )
 
 // client is the session of one connection: what its requests mean. It belongs to its worker, but for the time in
-// which the connection is busy: then it belongs to the goroutine that does something for it.
+// which the connection is busy: then it belongs to the goroutine that does something for it. Between two rounds in
+// which nothing is under way for it, it may get another worker.
 type client struct {
 	conn.Conn
 	s *Server
@@ -48,6 +49,11 @@ type client struct {
 
 // TakeRequests implements [conn.Session].
 func (c *client) TakeRequests(data []byte) (rest []byte) { return c.w.takeRequests(c, data) }
+
+// SetExecutor implements [conn.Session].
+func (c *client) SetExecutor(e conn.Executor) {
+	c.w = e.(*worker)
+}
 
 // HasBacklog implements [conn.Session].
 func (c *client) HasBacklog() bool { return c.hasBacklog() }
@@ -119,7 +125,7 @@ func (s *Server) formatClient(c *conn.Conn, now time.Time) string {
 	if subs != [pubsub.ScopeCount]int{} {
 		flags = "P"
 	}
-	return fmt.Sprintf("id=%d addr=%s name=%s age=%d idle=%d flags=%s db=0 keyspace=%s sub=%d psub=%d ssub=%d tot-mem=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d",
+	return fmt.Sprintf("id=%d addr=%s name=%s age=%d idle=%d flags=%s db=0 keyspace=%s sub=%d psub=%d ssub=%d tot-mem=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d io-thread=%d",
 		c.ID, c.RemoteAddr, a.Name, int(now.Sub(c.ConnectedAt).Seconds()), max(0, now.UnixMilli()-c.Status.LastRequestMS.Load())/1000, flags, a.Keyspace,
-		subs[pubsub.ByChannel], subs[pubsub.ByPattern], subs[pubsub.BySlot], clientBaseBytes+c.Status.MemoryBytes.Load(), cmd, a.User, a.Library, a.LibraryVersion, c.Status.Protocol.Load())
+		subs[pubsub.ByChannel], subs[pubsub.ByPattern], subs[pubsub.BySlot], clientBaseBytes+c.Status.MemoryBytes.Load(), cmd, a.User, a.Library, a.LibraryVersion, c.Status.Protocol.Load(), c.Status.Loop.Load())
 }

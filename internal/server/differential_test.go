@@ -35,8 +35,8 @@ func TestPipelinesAreAnsweredAsByRedis(t *testing.T) {
 		serverShape
 		cold bool
 	}{
-		{serverShape{"in memory", 1, 1, false}, false}, {serverShape{"four groups", 1, 4, false}, false}, {serverShape{"streams", 1, 4, true}, false},
-		{serverShape{"two stores", 2, 4, false}, false}, {serverShape{"cold", 2, 4, false}, true},
+		{serverShape{name: "in memory", stores: 1, groups: 1}, false}, {serverShape{name: "four groups", stores: 1, groups: 4, loops: 2}, false}, {serverShape{name: "streams", stores: 1, groups: 4, streams: true}, false},
+		{serverShape{name: "two stores", stores: 2, groups: 4, loops: 3}, false}, {serverShape{name: "cold", stores: 2, groups: 4, loops: 2}, true},
 	} {
 		t.Run(sh.name, func(t *testing.T) {
 			o, dir, pipelines := sh.options(), "", tally.Size(4, 2)
@@ -83,7 +83,9 @@ func (l *testServer) compareWithRedis(seed uint64, pipelines int, counts *tally.
 		fillCache(theirs)
 		var wg, others sync.WaitGroup
 		var stop atomic.Bool
-		others.Go(func() { l.checkReadOrder(&stop, counts) })
+		if len(l.s.node.StoreHosts()) == 1 { // requests of several stores have no order for others
+			others.Go(func() { l.checkReadOrder(&stop, counts) })
+		}
 		others.Go(func() { l.moveShardsAtRandom(rand.New(rand.NewPCG(seed, uint64(clientCount+round))), &stop, counts) })
 		for _, w := range twins {
 			wg.Go(func() {

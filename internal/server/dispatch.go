@@ -17,8 +17,11 @@ func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error)
 		if err = spec.CheckArity(args); err == nil {
 			err = w.s.checkAllowed(c, spec, args)
 		}
-		if err != nil || c.queue == nil || unqueuedCommands[spec.Name] {
-			w.s.stats.RecordCall(spec, err) // what is gathered is called by EXEC
+		switch {
+		case err != nil:
+			w.s.stats.RecordRejected(spec)
+		case c.queue == nil || unqueuedCommands[spec.Name]:
+			w.calls.Record(spec) // what is gathered is called by EXEC
 		}
 	}
 	if err != nil {

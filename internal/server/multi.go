@@ -116,7 +116,7 @@ func (w *worker) beginExec(c *client) {
 		w.replyInOrder(c, execSpec, func(out *redis.Writer) { out.Array(0) })
 	default:
 		for i := range q.requests {
-			w.s.stats.RecordCall(q.requests[i].Spec, nil)
+			w.calls.Record(q.requests[i].Spec)
 		}
 		w.beginUnit(c, &unit{c: c, items: q.requests, multi: true, watchedKeys: keys})
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,8 @@ import (
 type Options struct {
 	// Clients is how many connections there may be at a time. Default 10,000.
 	Clients int
+	// Loops is how many loops serve the connections of a listener of TCP. Default one for each processor.
+	Loops int
 	// Fsync is the durability as CONFIG GET appendfsync returns it.
 	Fsync string
 	// Dir is the directory of the store, as CONFIG GET dir returns it; empty in memory.
@@ -99,6 +102,9 @@ func New(db *cleave.DB, o Options) *Server {
 	if o.Clients == 0 {
 		o.Clients = 10_000
 	}
+	if o.Loops == 0 {
+		o.Loops = runtime.GOMAXPROCS(0)
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -119,11 +125,12 @@ func New(db *cleave.DB, o Options) *Server {
 		}
 		return newWorker(s, streamRowKeyBytes)
 	})
+	s.clients.Loops = o.Loops
 	changes := &pubsub.ChangeSource{DB: db, Engine: e, Node: s.node, Log: o.Log, Ctx: s.ctx, Running: &s.running}
 	s.hub = pubsub.NewHub()
 	s.tracker, s.notifier = pubsub.NewTracker(s.hub, changes), pubsub.NewNotifier(s.hub, changes)
 	s.slowlog, s.latency = stats.NewSlowlog(), new(stats.LatencyMonitor)
-	s.config = settings.NewTable(&settings.Start{Fsync: o.Fsync, Dir: o.Dir, LogFile: o.LogFile, Clients: o.Clients, Cluster: o.Cluster, Memory: o.Memory})
+	s.config = settings.NewTable(&settings.Start{Fsync: o.Fsync, Dir: o.Dir, LogFile: o.LogFile, Clients: o.Clients, Loops: o.Loops, Cluster: o.Cluster, Memory: o.Memory})
 	s.applySettings(nil)
 	s.cursorCipher.init(s)
 	s.running.Go(s.sweepClients)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
@@ -24,9 +25,16 @@ type serverShape struct {
 	name           string
 	stores, groups int
 	streams        bool // each connection has a goroutine
+	// loops is how many serve connections, one if it is 0. If there are several, clients are moved all the time,
+	// unless they are to stay.
+	loops int
+	stay  bool
 }
 
-var shapes = []serverShape{{"one group", 1, 1, false}, {"many groups", 1, 5, false}, {"many stores", 3, 6, false}, {"streams", 1, 5, true}}
+var shapes = []serverShape{
+	{name: "one group", stores: 1, groups: 1}, {name: "many groups", stores: 1, groups: 5, loops: 3},
+	{name: "many stores", stores: 3, groups: 6, loops: 2}, {name: "streams", stores: 1, groups: 5, streams: true},
+}
 
 // testServer is a server with its store.
 type testServer struct {
@@ -97,7 +105,11 @@ func serveOn(t *testing.T, db *cleave.DB, sh serverShape, o Options) (*testServe
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.Loops = max(o.Loops, sh.loops, 1)
 	lab := &testServer{t, db, New(db, o), l.Addr().String(), &opaqueListener{Listener: l}}
+	if sh.loops > 1 && !sh.stay {
+		lab.s.clients.WorkPeriod, lab.s.clients.PlanMoves = time.Millisecond, moveEveryClient
+	}
 	done := make(chan error, 1)
 	if sh.streams {
 		go func() { done <- lab.s.Serve(lab.accepted) }()
@@ -105,6 +117,14 @@ func serveOn(t *testing.T, db *cleave.DB, sh serverShape, o Options) (*testServe
 		go func() { done <- lab.s.Serve(l) }()
 	}
 	return lab, done
+}
+
+// moveEveryClient moves the clients of a loop to all others in turn.
+func moveEveryClient(w conn.Work) (moves []conn.ClientMove) {
+	for i := range w.Clients {
+		moves = append(moves, conn.ClientMove{Client: i, To: (w.Own + 1 + i%(len(w.Busy)-1)) % len(w.Busy)})
+	}
+	return moves
 }
 
 // forEachShape runs a test against servers of all shapes. They run side by side, since most

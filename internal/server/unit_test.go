@@ -100,7 +100,7 @@ func TestTooManyKeys_AreRefusedWhereverTheyAre(t *testing.T) {
 
 // forOneAndTwoStores runs a test where all keys are in one group, and where they are in two stores.
 func forOneAndTwoStores(t *testing.T, test func(t *testing.T, c *testConn)) {
-	for _, sh := range []serverShape{{"one group", 1, 1, false}, {"two stores", 2, 2, false}} {
+	for _, sh := range []serverShape{shapes[0], twoStores} {
 		t.Run(sh.name, func(t *testing.T) { test(t, startServer(t, sh, Options{}).dial()) })
 	}
 }

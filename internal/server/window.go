@@ -104,8 +104,9 @@ func (w *worker) recordReadTimes() {
 	w.unrecordedReads = 0
 }
 
-// flushReadTimes does so, and lets the next look be timed.
-func (w *worker) flushReadTimes() {
+// flushCounts adds what the worker has counted to the counters of the server, and lets the next look be timed.
+func (w *worker) flushCounts() {
+	w.calls.Flush()
 	w.recordReadTimes()
 	w.untimedWindows = 0
 }

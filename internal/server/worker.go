@@ -11,6 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/storage/rowcache"
@@ -46,6 +47,7 @@ type worker struct {
 	helpers       atomic.Int32
 	maxHelpers    int32
 	nowMS         int64
+	calls         stats.CallBuffer
 
 	// request and builder are what a command is made of.
 	request redis.Request
@@ -82,7 +84,7 @@ const (
 func newWorker(s *Server, room int) *worker {
 	return &worker{
 		s: s, batches: map[*store.Store]*batch{}, rowKeys: make([]byte, 0, room), window: make([]windowEntry, 0, rowcache.MaxPrefetchKeys),
-		maxHelpers: int32(max(1, runtime.GOMAXPROCS(0)-1)), hasProcessors: runtime.GOMAXPROCS(0) > 1,
+		maxHelpers: int32(max(1, runtime.GOMAXPROCS(0)-1)), hasProcessors: runtime.GOMAXPROCS(0) > 1, calls: s.stats.NewCallBuffer(),
 	}
 }
 
@@ -205,7 +207,7 @@ func (w *worker) replyInOrder(c *client, spec *redis.Spec, write func(*redis.Wri
 // client is busy, and what it asks for next goes to its backlog.
 func (w *worker) ensureExecuted(c *client) bool {
 	w.flushWindow()
-	w.flushReadTimes()
+	w.flushCounts()
 	if c.Staged > 0 {
 		w.executeStaged()
 		if c.Busy {

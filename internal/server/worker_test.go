@@ -79,9 +79,9 @@ func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
 			const pipelines, keys = 300, 10
 			l := startCold(t, sh, pipelines, "cold")
 			writes, reads := "", ""
-			for i := range keys {
-				writes += fmt.Sprintf("SET k%d #\r\n", i)
-				reads = fmt.Sprintf("GET k%d\r\n", i) + reads // the last that is written comes first
+			for _, key := range l.keysOfStore(l.s.node.StoreHosts()[0], keys) { // those of several stores have no order
+				writes += "SET " + key + " #\r\n"
+				reads = "GET " + key + "\r\n" + reads // the last that is written comes first
 			}
 			w, r := l.dial(), l.dial()
 			write := func(i int) {

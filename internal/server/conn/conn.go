@@ -66,6 +66,8 @@ type Session interface {
 	TakeRequests(data []byte) (rest []byte)
 	// HasBacklog reports whether something that was asked for is left to do.
 	HasBacklog() bool
+	// SetExecutor gives the connection to another executor: nothing is under way for it.
+	SetExecutor(e Executor)
 	// RecordAnswered is called when the answers that there are have been or are being sent.
 	RecordAnswered()
 	// MemoryBytes is about how much memory it takes.
@@ -90,6 +92,8 @@ type Status struct {
 	PartialSinceMS, UnreadSinceMS, softLimitSinceMS, UnsentBytes atomic.Int64
 	// MemoryBytes is about how much it takes, as of when its answers were last sent.
 	MemoryBytes atomic.Int64
+	// Loop is the index of the loop that serves it, 0 if it has a stream.
+	Loop atomic.Int32
 }
 
 // Info is what a client says about itself.

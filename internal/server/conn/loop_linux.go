@@ -1,24 +1,29 @@
 package conn
 
 import (
+	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/cleavekv/cleave/internal/server/stats"
 )
 
 // loop waits for many connections. It belongs to one goroutine, which stays on its
 // thread.
 type loop struct {
-	set      *Set
-	e        Executor
-	epoll    int
+	set   *Set
+	ctx   context.Context // it ends with the server, or when a loop has failed
+	peers *loops
+	index int // among them
+	e     Executor
+	epoll int
+	// listenFD is the listener of a loop that accepts connections, -1 for the others.
 	listenFD int
 	clients  map[int32]*socket
 	// arena is where what arrives in a round is read to. Requests point into it until
@@ -32,19 +37,38 @@ type loop struct {
 	events [256]syscall.EpollEvent
 	nowMS  int64
 
-	// back are clients that are busy no more, mailed those with messages, and killed
-	// those to be closed. A goroutine that adds one while the loop sleeps wakes it.
-	mu                         sync.Mutex
-	resumed, withMail, toClose []*socket
-	asleep                     bool
-	wakeFD                     int // an eventfd
+	// bytesIn and bytesOut are of the round, connections is how many clients the loop has and is about to have.
+	bytesIn, bytesOut uint64
+	connections       atomic.Int64
+	// busy is how long the loop was not waiting in its period, which began at periodBegan: see shareWork.
+	busy, periodBegan time.Duration
+	periodsDone       int
+	meter             workMeter
+
+	// mail is what other goroutines leave for the loop. One that leaves something while the loop sleeps wakes it.
+	mu     sync.Mutex
+	mail   loopMail
+	asleep bool
+	wakeFD int // an eventfd
+}
+
+// loopMail are clients that other goroutines have left for a loop: those that are busy no more, those with messages,
+// those to be closed, and those that another loop has given to it.
+type loopMail struct{ resumed, withMail, toClose, adopted []*socket }
+
+func (m *loopMail) isEmpty() bool {
+	return len(m.resumed)+len(m.withMail)+len(m.toClose)+len(m.adopted) == 0
 }
 
 // socket is a client of a loop.
 type socket struct {
 	*Conn
 	fd int
-	l  *loop
+	// l is the loop that it belongs to. It is changed under the lock of the new one: see handOver.
+	l atomic.Pointer[loop]
+	// work is what it has given the loop to do in this period, and adoptedAt how many periods that had done before.
+	work      int64
+	adoptedAt int
 	// interest is the set of events that epoll reports.
 	interest   uint32
 	isDirty    bool // in written
@@ -66,42 +90,6 @@ const (
 	// still there.
 	keepAliveSeconds = 300
 )
-
-// ServeLoops serves connections of TCP by loops.
-func (s *Set) ServeLoops(l *net.TCPListener) error {
-	defer l.Close()
-	f, err := l.File()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	fd := int(f.Fd())
-	if err := syscall.SetNonblock(fd, true); err != nil {
-		return err
-	}
-	lp := &loop{set: s, e: s.newExecutor(true), listenFD: fd, clients: map[int32]*socket{}, arena: make([]byte, arenaBytes)}
-	if lp.epoll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
-		return err
-	}
-	defer syscall.Close(lp.epoll)
-	if lp.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		return err
-	}
-	defer syscall.Close(lp.wakeFD) // no goroutine writes to it while the loop is awake
-	for _, fd := range []int{fd, lp.wakeFD} {
-		if err := lp.controlEpoll(syscall.EPOLL_CTL_ADD, fd, syscall.EPOLLIN); err != nil {
-			return err
-		}
-	}
-	over := make(chan struct{})
-	s.running.Go(func() {
-		<-s.ctx.Done()
-		lp.wakeWith(func() {})
-		<-over
-	})
-	defer close(over)
-	return lp.run()
-}
 
 func (l *loop) controlEpoll(op, fd int, events uint32) error {
 	return syscall.EpollCtl(l.epoll, op, fd, &syscall.EpollEvent{Events: events, Fd: int32(fd)})
@@ -132,9 +120,9 @@ func (l *loop) ignoreEvents(c *socket) {
 func (l *loop) run() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer l.closeAll()
+	sharesWork := len(l.peers.all) > 1
 	for {
-		if l.set.ctx.Err() != nil {
+		if l.ctx.Err() != nil {
 			return ErrClosed
 		}
 		n, err := l.waitEvents()
@@ -144,6 +132,10 @@ func (l *loop) run() error {
 		if !l.acceptPausedAt.IsZero() && time.Since(l.acceptPausedAt) > acceptPause {
 			l.acceptPausedAt = time.Time{}
 			l.setListenInterest(syscall.EPOLLIN)
+		}
+		var began time.Duration
+		if sharesWork {
+			began = stats.MonotonicNow()
 		}
 		l.nowMS = l.set.now().UnixMilli()
 		l.e.BeginRound(l.nowMS)
@@ -163,7 +155,26 @@ func (l *loop) run() error {
 		}
 		clear(l.dirty)
 		l.dirty = l.dirty[:0]
+		l.countBytes()
+		if sharesWork {
+			now := stats.MonotonicNow()
+			l.busy += now - began
+			if now-l.periodBegan >= l.set.WorkPeriod {
+				l.shareWork(now)
+			}
+		}
 	}
+}
+
+// countBytes adds the bytes of a round to those of the server.
+func (l *loop) countBytes() {
+	if l.bytesIn > 0 {
+		l.set.stats.BytesIn.Add(l.bytesIn)
+	}
+	if l.bytesOut > 0 {
+		l.set.stats.BytesOut.Add(l.bytesOut)
+	}
+	l.bytesIn, l.bytesOut = 0, 0
 }
 
 func (l *loop) handleEvent(e *syscall.EpollEvent) {
@@ -203,7 +214,7 @@ func (l *loop) waitEvents() (int, error) {
 		}
 	}
 	l.mu.Lock()
-	l.asleep = len(l.resumed)+len(l.withMail)+len(l.toClose) == 0 && l.set.ctx.Err() == nil
+	l.asleep = l.mail.isEmpty() && l.ctx.Err() == nil
 	asleep := l.asleep
 	l.mu.Unlock()
 	if !asleep {
@@ -227,8 +238,8 @@ func (l *loop) waitEvents() (int, error) {
 // resumeClients goes on with clients that are busy no more.
 func (l *loop) resumeClients() {
 	l.mu.Lock()
-	back := l.resumed
-	l.resumed = nil
+	back := l.mail.resumed
+	l.mail.resumed = nil
 	l.mu.Unlock()
 	var withMail []*socket
 	for _, c := range back {
@@ -250,24 +261,36 @@ func (l *loop) resumeClients() {
 	}
 	if len(withMail) > 0 {
 		l.mu.Lock()
-		l.withMail = append(l.withMail, withMail...)
+		l.mail.withMail = append(l.mail.withMail, withMail...)
 		l.mu.Unlock()
 	}
 }
 
-// deliverMail takes the messages for clients, and closes those that were killed. It comes
-// when all that was executed is answered: a message is about something later.
+// deliverMail adopts clients of other loops, takes the messages for clients, and closes those that were killed. It
+// comes when all that was executed is answered: a message is about something later. What is for a client that was
+// moved meanwhile goes to its loop.
 func (l *loop) deliverMail() {
 	l.mu.Lock()
-	mailed, killed := l.withMail, l.toClose
-	l.withMail, l.toClose = nil, nil
+	mailed, killed, adopted := l.mail.withMail, l.mail.toClose, l.mail.adopted
+	l.mail.withMail, l.mail.toClose, l.mail.adopted = nil, nil, nil
 	l.mu.Unlock()
+	for _, c := range adopted {
+		l.adoptClient(c)
+	}
 	for _, c := range mailed {
+		if c.l.Load() != l {
+			c.NotifyMail()
+			continue
+		}
 		if !c.Busy && !c.dropped && !c.session.HasBacklog() { // else it comes when that is done: see resumeClients
 			c.CollectMail()
 		}
 	}
 	for _, c := range killed {
+		if c.l.Load() != l {
+			c.Close()
+			continue
+		}
 		l.dropClient(c)
 	}
 }
@@ -288,21 +311,31 @@ func (l *loop) wakeWith(f func()) {
 // SendOutput implements [Transport].
 func (c *socket) SendOutput() {
 	if len(c.Out.Bytes) > 0 {
-		c.l.flushClient(c)
+		c.l.Load().flushClient(c)
 	}
 }
 
 // Resume implements [Transport].
-func (c *socket) Resume() { c.l.wakeWith(func() { c.l.resumed = append(c.l.resumed, c) }) }
+func (c *socket) Resume() {
+	l := c.l.Load() // a client that is busy is not moved
+	l.wakeWith(func() { l.mail.resumed = append(l.mail.resumed, c) })
+}
 
 // NotifyMail implements [Transport].
-func (c *socket) NotifyMail() { c.l.wakeWith(func() { c.l.withMail = append(c.l.withMail, c) }) }
+func (c *socket) NotifyMail() {
+	l := c.l.Load() // which forwards it if the client is moved: see deliverMail
+	l.wakeWith(func() { l.mail.withMail = append(l.mail.withMail, c) })
+}
 
 // Close implements [Transport].
-func (c *socket) Close() { c.l.wakeWith(func() { c.l.toClose = append(c.l.toClose, c) }) }
+func (c *socket) Close() {
+	l := c.l.Load()
+	l.wakeWith(func() { l.mail.toClose = append(l.mail.toClose, c) })
+}
 
-// closeAll closes all connections.
+// closeAll closes all connections, also those that were given to the loop when it had ended.
 func (l *loop) closeAll() {
+	l.deliverMail()
 	l.endRound()
 	for _, c := range l.clients {
 		if !c.Busy {
@@ -337,7 +370,8 @@ func (l *loop) acceptClients() {
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1) // a peer that is gone without closing is noticed
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, keepAliveSeconds)
-		c := &socket{fd: fd, l: l, interest: syscall.EPOLLIN}
+		c := &socket{fd: fd}
+		c.l.Store(l)
 		to, _ := syscall.Getsockname(fd)
 		var refused string
 		if c.Conn, refused = l.e.Accept(c, formatSockaddr(from), formatSockaddr(to)); c.Conn == nil {
@@ -345,12 +379,7 @@ func (l *loop) acceptClients() {
 			syscall.Close(fd)
 			continue
 		}
-		if l.controlEpoll(syscall.EPOLL_CTL_ADD, fd, c.interest) != nil {
-			c.session.Close()
-			syscall.Close(fd)
-			continue
-		}
-		l.clients[int32(fd)] = c
+		l.placeClient(c)
 	}
 }
 
@@ -378,6 +407,7 @@ func (l *loop) dropClient(c *socket) {
 	c.dropped = true
 	c.Disconnected.Store(true)
 	delete(l.clients, int32(c.fd))
+	l.connections.Add(-1)
 	syscall.Close(c.fd)
 	if !c.Busy {
 		c.session.Close()
@@ -409,7 +439,8 @@ func (l *loop) readClient(c *socket) {
 		l.dropClient(c)
 		return
 	}
-	l.set.stats.BytesIn.Add(uint64(n))
+	l.bytesIn += uint64(n)
+	c.work += int64(n) + readWork
 	if c.Closing {
 		return // it is read, or the last answers would be thrown away with it
 	}
@@ -470,7 +501,8 @@ func (l *loop) updateInterest(c *socket) {
 func (c *socket) NotifyOutput() {
 	if !c.Busy && !c.isDirty { // else it is called by another, and resumeClients comes later
 		c.isDirty = true
-		c.l.dirty = append(c.l.dirty, c)
+		l := c.l.Load()
+		l.dirty = append(l.dirty, c)
 	}
 }
 
@@ -495,7 +527,8 @@ func (l *loop) flushClient(c *socket) {
 		}
 		out = out[n:]
 	}
-	l.set.stats.BytesOut.Add(uint64(sent - len(out)))
+	l.bytesOut += uint64(sent - len(out))
+	c.work += int64(sent - len(out))
 	c.keepUnsent(out)
 	c.Status.recordUnread(len(out), len(out) < sent, l.nowMS)
 	c.Status.UnsentBytes.Store(int64(len(out)))

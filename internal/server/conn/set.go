@@ -27,6 +27,14 @@ type Set struct {
 	OutputLimits        atomic.Pointer[settings.BufferLimits]
 	UsedBytes, MaxBytes atomic.Int64
 
+	// Loops is how many loops serve a listener of TCP, where there are loops. Each WorkPeriod a loop moves the clients
+	// that PlanMoves names to others. They are set before anything is served.
+	Loops      int
+	WorkPeriod time.Duration
+	PlanMoves  func(Work) []ClientMove
+	// MovedConnections is how many clients were moved.
+	MovedConnections atomic.Uint64
+
 	// ctx ends with the server, which waits for running.
 	ctx     context.Context
 	running *sync.WaitGroup
@@ -39,7 +47,8 @@ type Set struct {
 
 // NewSet returns a set without connections.
 func NewSet(ctx context.Context, running *sync.WaitGroup, counters *stats.ServerCounters, log *slog.Logger, now func() time.Time, newExecutor func(isLoop bool) Executor) *Set {
-	s := &Set{byID: map[uint64]*Conn{}, ctx: ctx, running: running, stats: counters, Log: newLog(log), now: now, newExecutor: newExecutor}
+	s := &Set{byID: map[uint64]*Conn{}, ctx: ctx, running: running, stats: counters, Log: newLog(log), now: now, newExecutor: newExecutor,
+		Loops: 1, WorkPeriod: DefaultWorkPeriod, PlanMoves: PlanMoves}
 	s.OutputLimits.Store(&settings.BufferLimits{})
 	return s
 }

@@ -81,7 +81,7 @@ var constantReasons = func() map[string]string {
 // Start are the settings that are chosen when the server starts.
 type Start struct {
 	Fsync, Dir, LogFile string
-	Clients             int
+	Clients, Loops      int
 	// Cluster makes the server report itself as a cluster, and Memory is set if the store is in memory.
 	Cluster, Memory bool
 }
@@ -89,7 +89,7 @@ type Start struct {
 // immutableSettings returns the settings that are chosen when the server starts.
 func immutableSettings(o *Start) map[string]string {
 	return map[string]string{
-		"appendfsync": o.Fsync, "dir": o.Dir, "maxclients": strconv.Itoa(o.Clients),
+		"appendfsync": o.Fsync, "dir": o.Dir, "maxclients": strconv.Itoa(o.Clients), "io-threads": strconv.Itoa(o.Loops),
 		"bind": "", "port": "0", "tls-port": "0", "logfile": o.LogFile, "cluster-enabled": FormatYesNo(o.Cluster),
 	}
 }

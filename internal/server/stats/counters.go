@@ -91,13 +91,37 @@ func (s *ServerCounters) Sample() { s.rates.record(s.sampleTraffic(MonotonicNow(
 // PerSecond is how many requests, and bytes that came and went, there were in a second.
 func (s *ServerCounters) PerSecond() (requests, in, out float64) { return s.rates.perSecond() }
 
-// RecordCall counts a request, or one that was refused before it was begun.
-func (s *ServerCounters) RecordCall(spec *redis.Spec, refused error) {
-	if refused != nil {
-		s.commands[spec.Index].rejected.Add(1)
-		return
+// RecordRejected counts a request that was refused before it was begun.
+func (s *ServerCounters) RecordRejected(spec *redis.Spec) { s.commands[spec.Index].rejected.Add(1) }
+
+// CallBuffer counts requests for one goroutine, which adds them to those of the server now and then: several that
+// count each request in one place slow each other down.
+type CallBuffer struct {
+	counters *ServerCounters
+	counts   []uint32 // by Spec.Index
+	counted  []int    // the indexes of those that are not 0
+}
+
+// NewCallBuffer returns an empty buffer.
+func (s *ServerCounters) NewCallBuffer() CallBuffer {
+	return CallBuffer{counters: s, counts: make([]uint32, len(s.commands))}
+}
+
+// Record counts a request.
+func (b *CallBuffer) Record(spec *redis.Spec) {
+	if b.counts[spec.Index] == 0 {
+		b.counted = append(b.counted, spec.Index)
 	}
-	s.commands[spec.Index].calls.Add(1)
+	b.counts[spec.Index]++
+}
+
+// Flush adds what was counted to the counters of the server.
+func (b *CallBuffer) Flush() {
+	for _, i := range b.counted {
+		b.counters.commands[i].calls.Add(uint64(b.counts[i]))
+		b.counts[i] = 0
+	}
+	b.counted = b.counted[:0]
 }
 
 // RecordTime notes that n calls of a command took so long each, and so long together.
