@@ -310,17 +310,16 @@ func DoAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], f func(st
 	if f == nil {
 		return fmt.Errorf("%w: DoAll with no function", ErrOptions)
 	}
-	order, err := orderByAge(actors)
+	held, err := orderByAge(actors)
 	if err != nil {
 		return err
+	}
+	if n, err := acquireAll(ctx, held); err != nil {
+		return &ShardError{Shard: slices.Index(actors, held[n]), Err: err}
 	}
 	states := make([]*S, len(actors))
 	for i, a := range actors {
 		states[i] = &a.state
-	}
-	held, err := acquireAll(ctx, actors, order)
-	if err != nil {
-		return err
 	}
 	p := guardDo(held, func() { f(states) })
 	for _, a := range held {
@@ -333,47 +332,58 @@ func DoAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], f func(st
 	return nil
 }
 
-// acquireAll makes the caller the holder of all actors, or of none.
-func acquireAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], order []int) (held []*Actor[S, M, R], err error) {
-	all := false
+// acquireAll makes the caller the holder of all actors, or of none: then n is which one it did not get.
+func acquireAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R]) (n int, err error) {
 	defer func() { // also if it ran a handler that ended the goroutine
-		if !all {
-			for _, a := range held {
+		if n < len(actors) {
+			for _, a := range actors[:n] {
 				a.releaseActor()
 			}
 		}
 	}()
-	held = make([]*Actor[S, M, R], 0, len(actors))
-	for _, i := range order {
-		if err := actors[i].acquire(ctx); err != nil {
-			return held, &ShardError{Shard: i, Err: err}
+	for n < len(actors) {
+		if err = actors[n].acquire(ctx); err != nil {
+			return n, err
 		}
-		held = append(held, actors[i])
+		n++
 	}
-	all = true
-	return held, nil
+	return n, nil
 }
 
-// orderByAge returns the indexes of actors in the order in which they were made.
-func orderByAge[S, M, R any](actors []*Actor[S, M, R]) ([]int, error) {
-	order := make([]int, len(actors))
+// orderByAge returns actors in the order in which they were made.
+func orderByAge[S, M, R any](actors []*Actor[S, M, R]) ([]*Actor[S, M, R], error) {
 	for i, a := range actors {
 		if err := a.checkMade(); err != nil {
 			return nil, &ShardError{Shard: i, Err: err}
 		}
-		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(actors[i].id, actors[j].id) })
-	for k := 1; k < len(order); k++ {
-		if actors[order[k]] == actors[order[k-1]] {
-			return nil, &ShardError{Shard: order[k], Err: ErrDuplicate}
+	ordered := slices.Clone(actors)
+	slices.SortFunc(ordered, func(a, b *Actor[S, M, R]) int { return cmp.Compare(a.id, b.id) })
+	for k := 1; k < len(ordered); k++ {
+		if a := ordered[k]; a == ordered[k-1] {
+			first := slices.Index(actors, a)
+			return nil, &ShardError{Shard: first + 1 + slices.Index(actors[first+1:], a), Err: ErrDuplicate}
 		}
 	}
-	return order, nil
+	return ordered, nil
 }
 
 // acquire makes the caller the holder.
 func (a *Actor[S, M, R]) acquire(ctx context.Context) error {
+	if hasEnded(ctx) || a.gate.Load() != nil || !a.word.CompareAndSwap(nil, a.locked) {
+		if err := a.acquireQueued(ctx); err != nil {
+			return err
+		}
+	}
+	if g := a.gate.Load(); g != nil && errors.Is(g.err, ErrPoisoned) {
+		a.releaseActor()
+		return g.err
+	}
+	return nil
+}
+
+// acquireQueued waits for its turn to make the caller the holder.
+func (a *Actor[S, M, R]) acquireQueued(ctx context.Context) error {
 	n := a.getEntry(kindExclusive)
 	mine, err := a.admitEntry(ctx, n)
 	if err != nil {
@@ -385,10 +395,6 @@ func (a *Actor[S, M, R]) acquire(ctx context.Context) error {
 		}
 	}
 	a.recycleEntry(n)
-	if g := a.gate.Load(); g != nil && errors.Is(g.err, ErrPoisoned) {
-		a.releaseActor()
-		return g.err
-	}
 	return nil
 }
 
