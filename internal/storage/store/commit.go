@@ -150,8 +150,8 @@ func (c *chunk) logBytes() int64 {
 // chunkList is the list of chunks that are not applied, oldest first, and the
 // place where commits become visible.
 //
+// A chunk leaves the list after its rows are in Pebble, so a row may be found several
 // times in both. A reader that copies the list first and asks Pebble second misses
-// nothing. The list holds one reference to the memory of each of its chunks.
 // nothing. The list holds one reference to the memory of each of its chunks.
 type chunkList struct {
 	table *rowcache.Cache
@@ -228,38 +228,46 @@ func (u *chunkList) publishFrame(memory *wal.Chunk, es []wal.Entry) error {
 	defer u.sequence.Add(1)
 	u.table.BeginBatch()
 	defer u.table.RevealBatch() // after the last row, and whatever happens: readers wait for it
+	var w opWindow
 	for i := range es {
-		if err := u.publishEntry(c, &es[i]); err != nil {
+		if err := u.publishEntry(c, &w, &es[i]); err != nil {
 			return err
 		}
 	}
+	u.publishOps(c, w.ops[:w.n])
 	c.set.Reveal()
 	c.end = es[len(es)-1].Pos
 	u.published.Store(uint64(c.end))
 	return nil
 }
 
-// publishEntry makes the operations of an entry visible. The rows of some are asked for
-// together, so that they wait for memory once: that is most of the time it takes.
-func (u *chunkList) publishEntry(c *chunk, e *wal.Entry) error {
+// opWindow is operations of a frame that are about to become visible. Their rows are asked for together,
+// so that they wait for memory once: that is most of the time it takes.
+type opWindow struct {
+	ops [rowcache.MaxPrefetchKeys]effect.Op
+	n   int
+}
+
+// publishEntry makes the operations of an entry visible, but for the last ones, which it leaves in w.
+func (u *chunkList) publishEntry(c *chunk, w *opWindow, e *wal.Entry) error {
 	b, err := effect.Parse(e.Payload)
 	if err != nil {
 		return err
 	}
-	var ops [rowcache.MaxPrefetchKeys]effect.Op
-	n, deletes := 0, false
+	untracked, deletes := w.n, false
 	for _, op := range b.All() {
 		if op.Key[0] == byte(effect.Events) {
 			continue // for readers of the log
 		}
 		deletes = deletes || op.Delete
-		ops[n] = op
-		if n++; n == len(ops) {
-			u.publishOps(c, ops[:], e.Pos)
-			n = 0
+		w.ops[w.n] = op
+		if w.n++; w.n == len(w.ops) {
+			u.trackOps(w.ops[untracked:], e.Pos)
+			u.publishOps(c, w.ops[:])
+			w.n, untracked = 0, 0
 		}
 	}
-	u.publishOps(c, ops[:n], e.Pos)
+	u.trackOps(w.ops[untracked:w.n], e.Pos)
 	if deletes {
 		u.lastDelete.Store(uint64(e.Pos))
 	}
@@ -268,10 +276,15 @@ func (u *chunkList) publishEntry(c *chunk, e *wal.Entry) error {
 	return nil
 }
 
-func (u *chunkList) publishOps(c *chunk, ops []effect.Op, at wal.Position) {
+// trackOps notes operations of the entry at a position for those who follow changes.
+func (u *chunkList) trackOps(ops []effect.Op, at wal.Position) {
 	for _, f := range u.trackers {
 		f.recordOps(ops, at)
 	}
+}
+
+// publishOps makes operations visible.
+func (u *chunkList) publishOps(c *chunk, ops []effect.Op) {
 	if len(ops) > maxUnprefetchedOps {
 		var hints [rowcache.MaxPrefetchKeys]rowcache.Hint
 		for i := range ops {
