@@ -27,6 +27,9 @@ type batchRun struct {
 	tableChanged bool
 	// someRefused reports whether a participant takes no part in it.
 	someRefused bool
+	// Scratch: the actors of the participants, and what they log together.
+	actors  []*actor.Actor[executor, *call, error]
+	entries []JointEntry
 }
 
 // execute executes all calls.
@@ -222,15 +225,14 @@ func (r *batchRun) commitBatch(urgent bool) (err error) {
 
 // commitJoint is commitBatch of several participants.
 func (r *batchRun) commitJoint(urgent bool) error {
-	var entries []JointEntry
+	entries := r.entries[:0]
 	for _, x := range r.participants {
 		if x.refusedErr == nil && x.needsLogEntry() {
-			if entries == nil {
-				entries = make([]JointEntry, 0, len(r.participants))
-			}
 			entries = append(entries, JointEntry{x.log, x.sealBatch()})
 		}
 	}
+	r.entries = entries
+	defer clear(entries)
 	if len(entries) == 0 {
 		return nil
 	}
@@ -371,14 +373,16 @@ func (r *batchRun) haltChain(c *call) {
 // group that is closed takes part as one that has failed: its calls are refused, and those of the
 // others are executed.
 func (r *batchRun) holdGroups(ctx context.Context, groups []*Group, f func()) error {
-	closedErrs := make([]error, len(groups))
+	var closedErrs map[int]error // of those that are closed
+	defer func() { clear(r.actors) }()
 	for {
-		actors := make([]*actor.Actor[executor, *call, error], 0, len(groups))
+		actors := r.actors[:0]
 		for i, g := range groups {
 			if closedErrs[i] == nil {
 				actors = append(actors, g.actor)
 			}
 		}
+		r.actors = actors
 		err := actor.DoAll(ctx, actors, func(open []*executor) {
 			r.participants = slices.Grow(r.participants[:0], len(groups))
 			for i := range groups {
@@ -397,6 +401,9 @@ func (r *batchRun) holdGroups(ctx context.Context, groups []*Group, f func()) er
 		i, refused := findClosedGroup(groups, actors, err)
 		if i < 0 {
 			return err
+		}
+		if closedErrs == nil {
+			closedErrs = map[int]error{}
 		}
 		closedErrs[i] = groups[i].mailboxError(refused)
 	}

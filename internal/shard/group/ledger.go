@@ -239,7 +239,10 @@ func (c *clock) raiseCeiling(ceiling int64) { c.ceiling.Store(ceiling) }
 func (c *clock) setFreeEnd(t int64) { c.freeEnd.Store(min(t, allTimeFree)) }
 
 // isAtLimit reports whether the machine's clock is past the limit, so that time stands still.
-func (c *clock) isAtLimit() bool { return c.wall() > c.limitMS() }
+func (c *clock) isAtLimit() bool {
+	limit := c.limitMS()
+	return limit < allTimeFree && c.wall() > limit
+}
 
 // latestMS is the time as if there were no limit. A row that is alive at it is alive at now.
 func (c *clock) latestMS() int64 { return max(c.wall(), c.word.Load()>>1) }
