@@ -100,9 +100,12 @@ func (b *backlog) memoryBytes() int {
 	return cap(b.tasks)*int(unsafe.Sizeof(task{})) + cap(b.args)*int(unsafe.Sizeof(b.argBytes)) + cap(b.argBytes) + b.largeArgBytes
 }
 
-// isFull reports whether nothing more is to be added: it would be of another trip, and the bytes that it
-// comes from take up less.
-func (b *backlog) isFull() bool { return len(b.remaining()) >= maxBatchTasks }
+// maxBacklogTasks is how many requests of a client are taken before the first of them is done. The others stay bytes
+// that have arrived, which take up less.
+const maxBacklogTasks = 256
+
+// isFull reports whether nothing more is to be added.
+func (b *backlog) isFull() bool { return len(b.remaining()) >= maxBacklogTasks }
 
 // remaining are the tasks that are not done.
 func (b *backlog) remaining() []task { return b.tasks[b.done:] }

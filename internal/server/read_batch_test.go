@@ -245,7 +245,7 @@ func TestWritesThatWereRefusedComeBackTogether(t *testing.T) {
 	}
 }
 
-// A disk that is slow is asked for much at once.
+// A disk that is slow is asked for much at once, and by a bounded number of goroutines.
 func TestASlowDiskIsAskedForMuchAtOnce(t *testing.T) {
 	const rounds, clients = 10, 60
 	l, disk := startStalling(t, 6000, 8<<20) // some hundred blocks
@@ -257,9 +257,14 @@ func TestASlowDiskIsAskedForMuchAtOnce(t *testing.T) {
 			w.takeRequests(newManualClient(t, l).c, fmt.Appendf(nil, "STRLEN k%d\r\n", 1+round*clients+i))
 		}
 		w.commit()
-		if round == 0 && !disk.awaitReads(slowPoolReaders/2) || round == rounds-1 && !disk.awaitReads(slowPoolReaders) {
+		if round == 0 && !disk.awaitReads(maxColdReaders/2) || round == rounds-1 && !disk.awaitReads(maxColdReaders*3/4) { // some wait for the same block
 			t.Errorf("after %d requests the disk is asked for %d blocks at once", (1+round)*clients, disk.now.Load())
 		}
+		l.s.coldReader.mu.Lock()
+		if l.s.coldReader.readers > maxColdReaders {
+			t.Errorf("%d goroutines read", l.s.coldReader.readers)
+		}
+		l.s.coldReader.mu.Unlock()
 	}
 }
 

@@ -73,6 +73,7 @@ type Server struct {
 
 	stats        *stats.ServerCounters
 	clients      *conn.Set
+	coldReader   coldReader
 	hub          *pubsub.Hub
 	config       *settings.Table
 	scanCursors  scanCursors
@@ -119,6 +120,7 @@ func New(db *cleave.DB, o Options) *Server {
 	s := &Server{db: db, engine: e, node: e.Node(), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stats = stats.NewCounters()
+	s.coldReader.s = s
 	s.clients = conn.NewSet(s.ctx, &s.running, s.stats, o.Log, o.Now, func(isLoop bool) conn.Executor {
 		if isLoop {
 			return newWorker(s, rowKeyBytes)

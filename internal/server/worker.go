@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
@@ -36,16 +35,9 @@ type worker struct {
 	stagedBytes   int // of the values that what is staged may answer
 	// pending are clients that have something left to do, as long as they have not left.
 	pending []*client
-	// hasResumed reports whether some of them were answered at once, and hasOverflow whether some
-	// have to come with the next round.
-	hasResumed, hasOverflow bool
 	// hasWaited reports whether some have waited before they were staged.
-	hasWaited bool
-	// inlineClients are those whose rows the worker reads itself, helpers is how many goroutines read
-	// for others beside it, and maxHelpers how many may do so.
-	inlineClients []*client
-	helpers       atomic.Int32
-	maxHelpers    int32
+	hasWaited     bool
+	inlineClients []*client // whose rows the worker reads itself
 	nowMS         int64
 	calls         stats.CallBuffer
 
@@ -84,7 +76,7 @@ const (
 func newWorker(s *Server, room int) *worker {
 	return &worker{
 		s: s, batches: map[*store.Store]*batch{}, rowKeys: make([]byte, 0, room), window: make([]windowEntry, 0, rowcache.MaxPrefetchKeys),
-		maxHelpers: int32(max(1, runtime.GOMAXPROCS(0)-1)), hasProcessors: runtime.GOMAXPROCS(0) > 1, calls: s.stats.NewCallBuffer(),
+		hasProcessors: runtime.GOMAXPROCS(0) > 1, calls: s.stats.NewCallBuffer(),
 	}
 }
 
@@ -103,16 +95,6 @@ func (w *worker) BeginRound(nowMS int64) { w.nowMS = nowMS }
 
 // Commit implements [conn.Executor].
 func (w *worker) Commit() { w.commit() }
-
-// HasOverflow implements [conn.Executor].
-func (w *worker) HasOverflow() bool { return w.hasOverflow }
-
-// TakeResumed implements [conn.Executor].
-func (w *worker) TakeResumed() bool {
-	resumed := w.hasResumed
-	w.hasResumed = false
-	return resumed
-}
 
 // takeRequests takes the requests at the front of data and returns what is left. It stops at a
 // request that takes long: then the client is busy. Of a server that ends it takes nothing:

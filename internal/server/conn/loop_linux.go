@@ -144,8 +144,7 @@ func (l *loop) run() error {
 		}
 		l.resumeClients()
 		l.endRound()
-		if l.e.TakeResumed() { // they are answered with the others
-			l.resumeClients()
+		if l.resumeClients() { // the executor has answered them at once: they are answered with the others
 			l.endRound()
 		}
 		l.deliverMail()
@@ -209,9 +208,6 @@ func (l *loop) waitEvents() (int, error) {
 		if errno == 0 && n > 0 {
 			return int(n), nil
 		}
-		if l.e.HasOverflow() {
-			return 0, nil // there is something to do without them
-		}
 	}
 	l.mu.Lock()
 	l.asleep = l.mail.isEmpty() && l.ctx.Err() == nil
@@ -235,8 +231,8 @@ func (l *loop) waitEvents() (int, error) {
 	}
 }
 
-// resumeClients goes on with clients that are busy no more.
-func (l *loop) resumeClients() {
+// resumeClients goes on with clients that are busy no more, and reports whether there were any.
+func (l *loop) resumeClients() (some bool) {
 	l.mu.Lock()
 	back := l.mail.resumed
 	l.mail.resumed = nil
@@ -264,6 +260,7 @@ func (l *loop) resumeClients() {
 		l.mail.withMail = append(l.mail.withMail, withMail...)
 		l.mu.Unlock()
 	}
+	return len(back) > 0
 }
 
 // deliverMail adopts clients of other loops, takes the messages for clients, and closes those that were killed. It

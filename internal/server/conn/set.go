@@ -63,10 +63,6 @@ type Executor interface {
 	BeginRound(nowMS int64)
 	// Commit executes what was taken, and answers it.
 	Commit()
-	// HasOverflow reports whether there is something to do though nothing arrives.
-	HasOverflow() bool
-	// TakeResumed reports whether connections were resumed since it was called last.
-	TakeResumed() bool
 }
 
 // Add adds a client, unless there are as many as there may be.
