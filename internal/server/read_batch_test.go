@@ -66,6 +66,7 @@ func (d *stallingDisk) stallReads(t *testing.T) (free func()) {
 
 // becomeSlow shows that the disk is slow.
 func (d *stallingDisk) becomeSlow(t *testing.T, l *testServer) {
+	waitUntil(t, "a slow read before is forgotten", l.s.isStorageFast) // else a goroutine reads, whose time does not count
 	free := d.stallReads(t)
 	go func() {
 		d.awaitReads(1)
