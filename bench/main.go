@@ -14,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/bench/internal/duel"
 	"github.com/cleavekv/cleave/bench/internal/enginecells"
 	"github.com/cleavekv/cleave/bench/internal/report"
+	"github.com/cleavekv/cleave/bench/internal/servercells"
 )
 
 func main() {
@@ -47,7 +48,7 @@ func run(args []string, stdout, progress io.Writer) error {
 		LongRounds: opts.effort.longRounds,
 		Window:     opts.effort.window,
 		Quick:      opts.quick,
-		Modules:    report.Modules(),
+		Modules:    opts.versions(),
 		Others:     -1,
 		Targets:    targets,
 	}
@@ -104,6 +105,17 @@ type options struct {
 	sustained time.Duration
 	effort    effort
 	subjects  []subject
+}
+
+// versions are those of what is linked in, and of the servers that are measured.
+func (o options) versions() []string {
+	list := report.Modules()
+	for _, s := range o.subjects {
+		if s.name == "server" {
+			list = append(list, servercells.Versions()...)
+		}
+	}
+	return list
 }
 
 func parse(args []string, output io.Writer) (options, error) {

@@ -1,7 +1,7 @@
 // Package servercells answers one question: how fast is the server beside Redis?
 //
-// Both are driven by redis-benchmark, one after the other in each round, at the same
-// durability, with the same keys: a million by chance, values of 64 bytes, 50
+// Both, and Valkey if there is one on PATH, are driven by redis-benchmark, one after the other in
+// each round, at the same durability, with the same keys: a million by chance, values of 64 bytes, 50
 // connections, and 1, 16 or 64 requests at a time on each. A figure is the time of one
 // operation as the benchmark sees it, what the server's process uses of a processor for
 // it, and how long clients wait. Mixes of reads and writes, scans, and memcached are
@@ -13,6 +13,7 @@ import (
 	"iter"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/serverprocess"
 )
 
 // Config is the size of the comparison.
@@ -63,13 +64,16 @@ const (
 	Ours   = "cleave"
 	Peer   = "redis"
 	Cached = "memcached"
+	// Valkey has one thread for clients, ValkeyThreads two.
+	Valkey        = "valkey"
+	ValkeyThreads = "valkey, io-threads 2"
 )
 
 // Cells yields the cells of all classes. The servers of a class run while its cells are
 // used.
 func Cells(cfg Config) iter.Seq[duel.Cell] {
 	return func(yield func(duel.Cell) bool) {
-		defer forget()
+		defer serverprocess.Forget()
 		for _, c := range classes() {
 			if !c.cells(cfg, yield) {
 				return

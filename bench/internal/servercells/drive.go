@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/serverprocess"
 )
 
 // driveClients is how many connections a mix has, and driveDepth how many operations each
@@ -20,7 +21,7 @@ const (
 
 // drive does n operations of a mix and returns what a round of a cell yields.
 func (s *server) drive(m *mix, speech speech, keys keysOf, n int) []float64 {
-	before, began := s.processor(), time.Now()
+	before, began := s.CPU(), time.Now()
 	took := make([][]time.Duration, driveClients)
 	var wg sync.WaitGroup
 	var failed atomic.Pointer[error]
@@ -37,7 +38,7 @@ func (s *server) drive(m *mix, speech speech, keys keysOf, n int) []float64 {
 	if err := failed.Load(); err != nil {
 		panic(fmt.Errorf("%s, mix %s: %w", s.name, m.name, *err))
 	}
-	used := s.processor() - before
+	used := s.CPU() - before
 	all := slices.Concat(took...)
 	slices.Sort(all)
 	at := func(share float64) float64 { return float64(all[int(share*float64(len(all)-1))]) }
@@ -62,7 +63,7 @@ func (s *server) driveOne(m *mix, speech speech, keys keysOf, n int, number uint
 		}
 		return took, nil
 	}
-	w, err := dial(s.port, speech)
+	w, err := dial(s.Port, speech)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (s *server) driveOne(m *mix, speech speech, keys keysOf, n int, number uint
 
 // load writes all keys.
 func (s *server) load(speech speech, n int) error {
-	w, err := dial(s.port, speech)
+	w, err := dial(s.Port, speech)
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (all servers) have(name string) bool {
 // mixCell is a cell with our server and one peer.
 func (all servers) mixCell(cfg Config, m *mix, draw *zipf, counts map[*server]*census, id, title, peer string) duel.Cell {
 	cell := duel.Cell{ID: id, Metrics: metrics,
-		Title: fmt.Sprintf("%s: %d keys by a Zipf law (%.2f), %d bytes, %d connections", title, cfg.Keys, skew, valueBytes, driveClients)}
+		Title: fmt.Sprintf("%s: %d keys by a Zipf law (%.2f), %d bytes, %d connections", title, cfg.Keys, skew, serverprocess.ValueBytes, driveClients)}
 	n := driveOps
 	if m.scans > 0 {
 		n = scanOps

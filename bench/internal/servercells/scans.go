@@ -19,8 +19,8 @@ const (
 // order makes a server ready for scans, and writes the keys.
 func (s *server) order(cfg Config) error {
 	if s.name == Ours {
-		out, err := exec.Command(s.cmd.Path, "keyspace", "create", ordered, "--range", "--addr", "127.0.0.1:"+s.http,
-			"--token-file", filepath.Join(s.dir, "data", "http-token")).CombinedOutput()
+		out, err := exec.Command(s.Path, "keyspace", "create", ordered, "--range", "--addr", "127.0.0.1:"+s.http,
+			"--token-file", filepath.Join(s.Dir, "data", "http-token")).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("create a keyspace: %w: %s", err, out)
 		}
@@ -44,7 +44,7 @@ func (s *server) order(cfg Config) error {
 
 // scanner is a connection to where the order is.
 func (s *server) scanner() (*wire, error) {
-	w, err := dial(s.port, respSpeech{})
+	w, err := dial(s.Port, respSpeech{})
 	if err != nil || s.name != Ours {
 		return w, err
 	}

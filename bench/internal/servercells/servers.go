@@ -1,36 +1,51 @@
 package servercells
 
 import (
-	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"time"
+
+	"github.com/cleavekv/cleave/bench/internal/serverprocess"
 )
 
-// server is a process that serves.
+// server is a server with what is known of it.
 type server struct {
+	*serverprocess.Server
 	name   string
-	cmd    *exec.Cmd
-	port   string
 	http   string // of ours, in mixes
-	dir    string
 	perKey float64
 }
 
 type servers []*server
 
-// start starts the two servers of a class and fills them.
+// contestant is a server of a class, before it is started.
+type contestant struct {
+	name, path string
+	args       func(port, dir string) []string
+}
+
+// launch starts a server.
+func launch(cfg Config, c contestant) (*server, error) {
+	p, err := serverprocess.Launch(serverprocess.Options{Name: c.name, Path: c.path, Args: c.args, Dir: cfg.Dir})
+	if p == nil {
+		return nil, err
+	}
+	return &server{Server: p, name: c.name}, err
+}
+
+// redisArgs are the arguments of Redis, and of those that take the same.
+func redisArgs(more ...string) func(port, dir string) []string {
+	return func(port, dir string) []string {
+		return append([]string{"--port", port, "--dir", dir, "--save", ""}, more...)
+	}
+}
+
+// start starts the servers of a class and fills them.
 func start(cfg Config, c class) (servers, error) {
-	ours, err := build(cfg)
+	ours, err := serverprocess.Build(cfg.Dir, cfg.Module)
 	if err != nil {
 		return nil, err
 	}
@@ -38,19 +53,18 @@ func start(cfg Config, c class) (servers, error) {
 	if err != nil {
 		return nil, errors.New("there is no redis-server: apt-get install redis-server")
 	}
+	contestants := []contestant{{Peer, peer, redisArgs(c.redis...)}}
+	if path, err := exec.LookPath("valkey-server"); err == nil {
+		contestants = append(contestants,
+			contestant{Valkey, path, redisArgs(c.redis...)},
+			contestant{ValkeyThreads, path, redisArgs(append(slices.Clone(c.redis), "--io-threads", "2")...)})
+	}
+	contestants = append(contestants, contestant{Ours, ours, func(port, dir string) []string {
+		return append([]string{"serve", "--http-addr", "none", "--resp-addr", "127.0.0.1:" + port, "--data", filepath.Join(dir, "data")}, c.ours...)
+	}})
 	var all servers
-	for _, s := range []struct {
-		name, path string
-		args       func(port, dir string) []string
-	}{
-		{Peer, peer, func(port, dir string) []string {
-			return append([]string{"--port", port, "--dir", dir, "--save", ""}, c.redis...)
-		}},
-		{Ours, ours, func(port, dir string) []string {
-			return append([]string{"serve", "--http-addr", "none", "--resp-addr", "127.0.0.1:" + port, "--data", filepath.Join(dir, "data")}, c.ours...)
-		}},
-	} {
-		one, err := launch(cfg, s.name, s.path, s.args)
+	for _, s := range contestants {
+		one, err := launch(cfg, s)
 		if one != nil {
 			all = append(all, one)
 		}
@@ -72,28 +86,25 @@ func startMixes(cfg Config) (all servers, err error) {
 			all.stop()
 		}
 	}()
-	ours, err := build(cfg)
+	ours, err := serverprocess.Build(cfg.Dir, cfg.Module)
 	if err != nil {
 		return nil, err
 	}
-	http, err := freePort()
+	http, err := serverprocess.FreePort()
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range []struct {
-		name, path string
-		args       func(port, dir string) []string
-		speech     speech
+		contestant
+		speech speech
 	}{
-		{Peer, "redis-server", func(port, dir string) []string {
-			return []string{"--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec"}
-		}, respSpeech{}},
-		{Ours, ours, func(port, dir string) []string {
+		{contestant{Peer, "redis-server", redisArgs("--appendonly", "yes", "--appendfsync", "everysec")}, respSpeech{}},
+		{contestant{Ours, ours, func(port, dir string) []string {
 			return []string{"serve", "--http-addr", "127.0.0.1:" + http, "--resp-addr", "127.0.0.1:" + port, "--data", filepath.Join(dir, "data"), "--appendfsync", "everysec"}
-		}, respSpeech{}},
-		{Cached, "memcached", func(port, dir string) []string {
+		}}, respSpeech{}},
+		{contestant{Cached, "memcached", func(port, dir string) []string {
 			return []string{"-l", "127.0.0.1", "-p", port, "-U", "0", "-m", "1024", "-u", "root"}
-		}, plainSpeech{}},
+		}}, plainSpeech{}},
 	} {
 		path, err := exec.LookPath(s.path)
 		if err != nil && s.name == Cached {
@@ -102,7 +113,8 @@ func startMixes(cfg Config) (all servers, err error) {
 		if err != nil {
 			return all, fmt.Errorf("there is no %s: install it, as make bench-redis does", s.path)
 		}
-		one, err := launch(cfg, s.name, path, s.args)
+		s.path = path
+		one, err := launch(cfg, s.contestant)
 		if one != nil {
 			one.http = http
 			all = append(all, one)
@@ -120,86 +132,21 @@ func startMixes(cfg Config) (all servers, err error) {
 	return all, nil
 }
 
-// built is our server, once it is built.
-var built struct {
-	sync.Mutex
-	path string
-}
-
-// build builds our server, once.
-func build(cfg Config) (string, error) {
-	built.Lock()
-	defer built.Unlock()
-	if built.path != "" {
-		return built.path, nil
-	}
-	path := filepath.Join(cfg.Dir, fmt.Sprint("cleave-bench-server-", os.Getpid()))
-	out, err := exec.Command("go", "build", "-C", cfg.Module, "-o", path, "./cmd/cleave").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the server: %w: %s", err, out)
-	}
-	built.path = path
-	return path, nil
-}
-
-// forget removes it.
-func forget() {
-	built.Lock()
-	defer built.Unlock()
-	_ = os.Remove(built.path)
-	built.path = ""
-}
-
-// launch starts a server and waits until it takes connections.
-func launch(cfg Config, name, path string, args func(port, dir string) []string) (*server, error) {
-	dir, err := os.MkdirTemp(cfg.Dir, "server-"+name)
-	if err != nil {
-		return nil, err
-	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	s := &server{name: name, cmd: exec.Command(path, args(port, dir)...), port: port, dir: dir}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	for range 500 {
-		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-			return s, c.Close()
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return s, fmt.Errorf("%s does not answer", name)
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
-}
-
 // stop ends the servers.
 func (all servers) stop() {
 	for _, s := range all {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-		_ = os.RemoveAll(s.dir)
+		s.Stop()
 	}
 }
 
 // fill writes each key about three times, so that nearly all are there, and so the
 // counters if they are counted.
 func (s *server) fill(cfg Config, tests []string) error {
-	before := s.memory()
-	_, err := s.benchmark(cfg, "set", 64, 3*cfg.Keys)
-	s.perKey = float64(s.memory()-before) / float64(cfg.Keys)
+	before := s.Memory()
+	_, err := s.Benchmark(serverprocess.Load{Test: "set", Depth: 64, Requests: 3 * cfg.Keys, Keys: cfg.Keys})
+	s.perKey = float64(s.Memory()-before) / float64(cfg.Keys)
 	if err == nil && slices.Contains(tests, "incr") {
-		_, err = s.benchmark(cfg, "incr", 64, 3*cfg.Keys)
+		_, err = s.Benchmark(serverprocess.Load{Test: "incr", Depth: 64, Requests: 3 * cfg.Keys, Keys: cfg.Keys})
 	}
 	return err
 }
@@ -210,76 +157,26 @@ var requests = map[int]int{1: 25_000, 16: 100_000, 64: 150_000}
 // gauge measures one round.
 func (s *server) gauge(cfg Config, test string, pipeline int) []float64 {
 	n := max(1000, int(float64(requests[pipeline])*cfg.Share))
-	before := s.processor()
-	seen, err := s.benchmark(cfg, test, pipeline, n)
+	before := s.CPU()
+	seen, err := s.Benchmark(serverprocess.Load{Test: test, Depth: pipeline, Requests: n, Keys: cfg.Keys})
 	if err != nil {
 		panic(err)
 	}
-	used := s.processor() - before
-	return []float64{1e9 / seen.perSecond, float64(used) / float64(n), seen.p50, seen.p99}
+	used := s.CPU() - before
+	return []float64{1e9 / seen.PerSecond, float64(used) / float64(n), seen.P50, seen.P99}
 }
 
-// seen is what redis-benchmark reports.
-type seen struct{ perSecond, p50, p99 float64 }
-
-// benchmark runs redis-benchmark once.
-func (s *server) benchmark(cfg Config, test string, pipeline, n int) (r seen, err error) {
-	cmd := exec.Command("redis-benchmark", "-p", s.port, "-t", test, "-n", strconv.Itoa(n), "-r", strconv.Itoa(cfg.Keys), "-d", "64", "-c", "50", "-P", strconv.Itoa(pipeline), "--csv")
-	out, err := cmd.Output()
-	if err != nil {
-		return r, fmt.Errorf("redis-benchmark of %s: %w", s.name, err)
-	}
-	rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
-	if err != nil || len(rows) < 2 {
-		return r, fmt.Errorf("redis-benchmark of %s says %q: %w", s.name, out, err)
-	}
-	figure := func(column string, unit float64) float64 {
-		for i, name := range rows[0] {
-			if name == column {
-				f, _ := strconv.ParseFloat(rows[len(rows)-1][i], 64)
-				return f * unit
-			}
+// Versions says which peers there are, for a report.
+func Versions() []string {
+	var list []string
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		out, err := exec.Command(name, "--version").Output()
+		if err != nil {
+			list = append(list, name+": not on PATH, so it was not measured")
+			continue
 		}
-		return 0
+		line, _, _ := strings.Cut(string(out), "\n")
+		list = append(list, name+": "+line)
 	}
-	r = seen{figure("rps", 1), figure("p50_latency_ms", 1e6), figure("p99_latency_ms", 1e6)}
-	if r.perSecond == 0 {
-		return r, fmt.Errorf("redis-benchmark of %s says %q", s.name, out)
-	}
-	return r, nil
-}
-
-// processor is what the process has used of processors.
-func (s *server) processor() time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	// The name of the program may have blanks: what follows it does not.
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-	ticks := 0
-	for _, f := range fields[11:13] {
-		n, _ := strconv.Atoi(f)
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond
-}
-
-// memory is what the process has in memory, in bytes.
-func (s *server) memory() int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if kib, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			n, _ := strconv.Atoi(strings.Fields(kib)[0])
-			return n << 10
-		}
-	}
-	return 0
+	return list
 }

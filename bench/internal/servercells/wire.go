@@ -7,13 +7,12 @@ import (
 	"io"
 	"net"
 	"strconv"
+
+	"github.com/cleavekv/cleave/bench/internal/serverprocess"
 )
 
-// valueBytes is how long a value is.
-const valueBytes = 64
-
 // value is what is written.
-var value = bytes.Repeat([]byte("v"), valueBytes)
+var value = bytes.Repeat([]byte("v"), serverprocess.ValueBytes)
 
 // speech is how a client asks a server, which is one of RESP or memcached.
 type speech interface {
@@ -115,7 +114,7 @@ type plainSpeech struct{}
 func (plainSpeech) read(dst, key []byte) []byte { return fmt.Appendf(dst, "get %s\r\n", key) }
 
 func (plainSpeech) write(dst, key []byte) []byte {
-	return fmt.Appendf(dst, "set %s 0 0 %d\r\n%s\r\n", key, valueBytes, value)
+	return fmt.Appendf(dst, "set %s 0 0 %d\r\n%s\r\n", key, serverprocess.ValueBytes, value)
 }
 
 func (plainSpeech) skip(in *bufio.Reader) error {
@@ -129,6 +128,6 @@ func (plainSpeech) skip(in *bufio.Reader) error {
 	case !bytes.HasPrefix(line, []byte("VALUE")):
 		return fmt.Errorf("the server says %q", line)
 	}
-	_, err = io.CopyN(io.Discard, in, valueBytes+int64(len("\r\nEND\r\n")))
+	_, err = io.CopyN(io.Discard, in, serverprocess.ValueBytes+int64(len("\r\nEND\r\n")))
 	return err
 }
