@@ -30,7 +30,7 @@ vet rules short mutants: export GOFLAGS += -tags=pebblegozstd
 # The linker takes half the time without what only debuggers read, and vet has been run.
 TEST := go test -vet=off -ldflags=-w -timeout 40m
 
-.PHONY: help test check nightly deps format vet staticcheck rules cross short long mutants plant extract soak fuzz bench bench-redis profile build measure
+.PHONY: help test check nightly deps format vet staticcheck rules cross short long mutants plant extract soak fuzz bench bench-redis bench-scale profile build measure
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,9 +98,12 @@ fuzz: ## fuzz every target for FUZZTIME each
 bench: ## measure against the peers; writes bench/RESULTS.md
 	cd bench && go run . -out RESULTS.md
 
-bench-redis: deps ## measure the server beside Redis and memcached; writes bench/SERVER.md
+bench-redis: deps ## measure the server beside Redis, memcached and Valkey if there is one; writes bench/SERVER.md
 	@command -v memcached >/dev/null || scripts/deps memcached
 	cd bench && go run . -only server -rounds 21 -out SERVER.md
+
+bench-scale: deps ## measure what more processors, loops, stores and groups buy or cost; writes bench/SCALE.md
+	cd bench && go run . -only scale -rounds 15 -out SCALE.md
 
 profile: deps ## record where the server spends its time, for the compiler; writes cmd/cleave/default.pgo
 	cd bench && go run ./profile -out ../cmd/cleave/default.pgo

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/bench/internal/duel"
 	"github.com/cleavekv/cleave/bench/internal/enginecells"
 	"github.com/cleavekv/cleave/bench/internal/patterncells"
+	"github.com/cleavekv/cleave/bench/internal/scalecells"
 	"github.com/cleavekv/cleave/bench/internal/servercells"
 	"github.com/cleavekv/cleave/bench/internal/shardcells"
 )
@@ -32,6 +33,7 @@ var tiny = effort{rounds: 1, longRounds: 1, window: 20 * time.Microsecond, entri
 	shards:   shardcells.Config{Rows: 400, Shards: []int{10, 40}, MoveRows: 200, Moves: 2, Think: time.Millisecond, Still: 20 * time.Millisecond},
 	patterns: patterncells.Config{Adds: 1, TableRows: 2200},
 	server:   servercells.Config{Keys: 500, Share: 0.01},
+	scale:    scalecells.Config{Keys: 500, Rows: 500, Share: 0.001, Profiles: 1, ProfileSeconds: 1},
 	nodes:    []int{8, 64}, keysPerNode: 100}
 
 // runTiny measures every cell of every subject.
@@ -39,7 +41,7 @@ func runTiny() []*duel.Result {
 	r := duel.Runner{Rounds: tiny.rounds, LongRounds: tiny.longRounds, Window: tiny.window, Clock: duel.NewSystem(), Settle: func() {}}
 	var results []*duel.Result
 	for _, s := range subjects {
-		if s.name == "server" && !hasRedis() {
+		if (s.name == "server" || s.name == "scale") && !hasRedis() {
 			continue
 		}
 		for cell := range s.cells(tiny) {
@@ -79,7 +81,7 @@ func TestEveryContestantFinishesEveryCellAndEveryTargetHasOne(t *testing.T) {
 		}
 	}
 	for _, target := range targets {
-		if strings.HasPrefix(target.Cell, "server/") && !hasRedis() {
+		if (strings.HasPrefix(target.Cell, "server/") || strings.HasPrefix(target.Cell, "scale/")) && !hasRedis() {
 			continue
 		}
 		checkTarget(t, target, results)
@@ -132,7 +134,7 @@ func TestBadArgumentsAreRefusedWithAHint(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-only", "map,tea"}, "choose from map, actor, route, engine, shards, patterns, server, hash, key"},
+		{[]string{"-only", "map,tea"}, "choose from map, actor, route, engine, shards, patterns, server, scale, hash, key"},
 		{[]string{"map"}, `unexpected argument "map"`},
 		{[]string{"-fast"}, "not defined"},
 	} {

@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave/bench/internal/mapcells"
 	"github.com/cleavekv/cleave/bench/internal/patterncells"
 	"github.com/cleavekv/cleave/bench/internal/routecells"
+	"github.com/cleavekv/cleave/bench/internal/scalecells"
 	"github.com/cleavekv/cleave/bench/internal/servercells"
 	"github.com/cleavekv/cleave/bench/internal/shardcells"
 )
@@ -31,6 +32,7 @@ type effort struct {
 	shards     shardcells.Config
 	patterns   patterncells.Config
 	server     servercells.Config
+	scale      scalecells.Config
 	// nodes are the sizes of topology, keysPerNode what imbalance and
 	// movement are measured with.
 	nodes       []int
@@ -44,12 +46,14 @@ var (
 		shards:   shardcells.Config{Rows: 100_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 100_000, Moves: 20, Think: time.Millisecond, Still: time.Second},
 		patterns: patterncells.Config{Adds: 128, TableRows: 20_000},
 		server:   servercells.Config{Keys: 1_000_000, Share: 1},
+		scale:    scalecells.Config{Keys: 1_000_000, Rows: 500_000, Share: 1, Profiles: duel.MinRounds, ProfileSeconds: 1},
 		nodes:    []int{8, 64, 1024, 10000}, keysPerNode: 200}
 	// quick still has tables that are larger than a core's own cache.
 	quick = effort{rounds: 3, longRounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18, rows: 50_000,
 		shards:   shardcells.Config{Rows: 20_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 20_000, Moves: 4, Think: time.Millisecond, Still: time.Second},
 		patterns: patterncells.Config{Adds: 32, TableRows: 20_000},
 		server:   servercells.Config{Keys: 100_000, Share: 0.2},
+		scale:    scalecells.Config{Keys: 50_000, Rows: 50_000, Share: 0.1, Profiles: 1, ProfileSeconds: 1},
 		nodes:    []int{8, 64, 1024, 10000}, keysPerNode: 20}
 )
 
@@ -83,6 +87,10 @@ var subjects = []subject{
 	{"server", "Server for Redis clients", func(e effort) iter.Seq[duel.Cell] {
 		e.server.Dir, e.server.Module = os.TempDir(), ".."
 		return servercells.Cells(e.server)
+	}},
+	{"scale", "More processors, loops, stores and groups", func(e effort) iter.Seq[duel.Cell] {
+		e.scale.Dir, e.scale.Module = os.TempDir(), ".."
+		return scalecells.Cells(e.scale)
 	}},
 	{"hash", "Hash functions", func(effort) iter.Seq[duel.Cell] { return hashcells.Cells() }},
 	{"key", "Keys", func(effort) iter.Seq[duel.Cell] { return keycells.Cells() }},

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/scalecells"
 	"github.com/cleavekv/cleave/bench/internal/servercells"
 	"github.com/cleavekv/cleave/bench/internal/shardcells"
 )
 
 // targets is every promise that a run is judged by. Ratios are against the
 // best peer unless peers are named.
-var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets(), engineTargets(), shardTargets(), serverTargets())
+var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets(), engineTargets(), shardTargets(), serverTargets(), scaleTargets())
 
 // Why the targets are what they are. No figures here: those of a report are
 // all measured in its run.
@@ -29,6 +30,10 @@ const (
 	sourceMove     = "Shards: who uses a shard that changes stores keeps four fifths of the speed, and does not wait long for the moment in which it changes hands."
 	sourceServer   = "Server: one log write for all clients, rows in memory in front of the tables, and a loop that takes what all connections have sent, against Redis at the same durability."
 	sourceCold     = "Server: a store that is larger than memory keeps most of the speed of one that is not."
+	sourceCores    = "Scale: callers of an embedded store on two processors must not wait for each other. Reads share nothing that is written; writes share a log."
+	sourceStores   = "Scale: what a client sends is executed by all stores at once, so that several on one disk cost a tenth at most."
+	sourceGroups   = "Scale: the groups of a store share its log, so that several cost next to nothing."
+	sourceSerial   = "Scale: what one thread does at a time bounds how fast 16 processors are, by Amdahl's law. It must not bound reads below 12 times one processor: a share of 2.2 % at most. What there is one of for each processor, as loops and groups, bounds nothing."
 	sourceBinomial = "Binomial: constant time must pay off against jump's logarithm."
 )
 
@@ -139,6 +144,32 @@ func serverTargets() (out []duel.Target) {
 			out = append(out, duel.Target{Cell: servercells.ID(t.test, t.class, p), Ours: servercells.Ours,
 				Versus: []string{servercells.Peer}, AtLeast: t.atLeast[p], Source: t.source})
 		}
+	}
+	return out
+}
+
+// scaleTargets are ratios of the store to itself.
+func scaleTargets() (out []duel.Target) {
+	add := func(cell, what string, n int, atLeast float64, source string) {
+		out = append(out, duel.Target{Cell: cell, Ours: scalecells.Count(n, what), Versus: []string{scalecells.Count(1, what)}, AtLeast: atLeast, Source: source})
+	}
+	add(scalecells.EmbeddedID("get"), "core", 2, 1.8, sourceCores)
+	add(scalecells.EmbeddedID("set"), "core", 2, 1.5, sourceCores)
+	for _, c := range []struct {
+		comparison, what string
+		n                int
+		atLeast          float64
+		source           string
+	}{{"stores", "store", 2, 0.9, sourceStores}, {"groups", "group", 4, 0.97, sourceGroups}} {
+		for _, test := range scalecells.Tests {
+			for _, depth := range scalecells.Depths {
+				add(scalecells.ID(c.comparison, test, depth), c.what, c.n, c.atLeast, c.source)
+			}
+		}
+	}
+	for _, depth := range scalecells.Depths {
+		out = append(out, duel.Target{Cell: scalecells.ID("serial", "get", depth), Metric: scalecells.ShareOfCPU, Ours: scalecells.BusiestSerial,
+			AtMost: scalecells.MaxSerialShare(12, 16), Source: sourceSerial})
 	}
 	return out
 }

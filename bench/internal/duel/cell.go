@@ -7,6 +7,7 @@ type Unit int
 const (
 	Nanoseconds Unit = iota // a duration, or a duration per operation
 	Bytes
+	Share // of a whole, from 0 to 1
 )
 
 // Metric is one figure that a round yields for each contestant.

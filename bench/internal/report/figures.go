@@ -12,8 +12,11 @@ func figure(v float64, u duel.Unit) string {
 	if math.IsNaN(v) {
 		return "–"
 	}
-	if u == duel.Bytes {
+	switch u {
+	case duel.Bytes:
 		return fmt.Sprintf("%.1f B", v)
+	case duel.Share:
+		return fmt.Sprintf("%.1f %%", 100*v)
 	}
 	for _, scale := range []struct {
 		name string

@@ -91,18 +91,20 @@ func (r *Run) writeTargets(w io.Writer) {
 	}
 	t := table{text: 3, head: []string{"cell", "ours", "against", "target", "got", "95 %", "verdict"}}
 	count := map[duel.Verdict]int{}
+	var judged []duel.Target
 	for _, target := range r.Targets {
 		out := target.Check(results)
 		count[out.Verdict]++
 		if out.Verdict == duel.NotRun && out.Why == "" {
 			continue // its subject was left out of this run
 		}
+		judged = append(judged, target)
 		t.add(outcome(out, results)...)
 	}
 	fmt.Fprintf(w, "%d met, %d not met, %d undecided (too few rounds), %d not run.\n\n",
 		count[duel.Met], count[duel.NotMet], count[duel.Undecided], count[duel.NotRun])
 	t.write(w)
-	writeSources(w, r.Targets)
+	writeSources(w, judged)
 }
 
 func outcome(out duel.Outcome, results []*duel.Result) []string {

@@ -78,6 +78,7 @@ func TestFiguresKeepThreeDigitsInTheUnitThatFits(t *testing.T) {
 		{20.25e6, duel.Nanoseconds, "20.2 ms"},
 		{5e12, duel.Nanoseconds, "5000 s"},
 		{33.25, duel.Bytes, "33.2 B"},
+		{0.0222, duel.Share, "2.2 %"},
 		{duel.Median(nil), duel.Bytes, "–"},
 	} {
 		if got := figure(c.value, c.unit); got != c.want {

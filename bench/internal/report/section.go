@@ -31,25 +31,23 @@ func (s *Section) Write(w io.Writer) {
 	writeFailures(w, s.Results)
 }
 
-// writeRatios prints a line for each of ours, metric by metric. CPU is left
+// writeRatios prints a line for each of ours, metric by metric. Where there are several peers, CPU is left
 // to the figures below: the best peer in time need not be the best in CPU, and
 // two answers to one question help nobody.
 func writeRatios(w io.Writer, results []*duel.Result) {
 	t := table{text: 2, head: []string{"cell", "ours", "figure", "best peer", "its figure", "ratio", "95 %", "so"}}
 	for _, res := range results {
 		for m, metric := range res.Metrics {
-			if metric == duel.CPU {
-				continue
-			}
 			for i := range res.Lines {
 				ours := &res.Lines[i]
 				if !ours.Ours {
 					continue
 				}
-				peer := duel.Best(res.Peers(ours), m)
-				if peer == nil {
+				peers := res.Peers(ours)
+				if len(peers) == 0 || metric == duel.CPU && len(peers) > 1 {
 					continue
 				}
+				peer := duel.Best(peers, m)
 				r := duel.Ratio(peer, ours, m)
 				t.add(cellName(res, m), ours.Contestant, figure(ours.Median(m), metric.Unit),
 					peer.Contestant, figure(peer.Median(m), metric.Unit), ratio(r.Median), interval(r), duel.Call(r.Median))
