@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/shard/group"
 )
 
 const (
@@ -156,7 +155,7 @@ func (s *Server) isStorageFast() bool {
 func (s *Server) readFast(clients []*client) (slow []*client) {
 	t := s.planReadBatch(clients)
 	defer t.returnToPool()
-	t.fetchRows(s.ctx, (*group.Group).ReadManyNonBlocking)
+	t.fetchRows(s.ctx, true)
 	return slices.DeleteFunc(clients, func(c *client) bool {
 		if !c.replyReadRows() {
 			return false
@@ -174,7 +173,7 @@ func (s *Server) runBacklogs(ctx context.Context, clients []*client) {
 	for i := range t.groups {
 		s.prefetchRows(ctx, t.groups[i].groupHost, t.groups[i].prefetchRows)
 	}
-	t.fetchRows(ctx, (*group.Group).ReadMany)
+	t.fetchRows(ctx, false)
 	for _, c := range clients {
 		s.prefetchRefused(ctx, c)
 		s.runBacklog(ctx, c)

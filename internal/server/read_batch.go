@@ -128,11 +128,11 @@ func (t *readBatch) forGroup(part *node.GroupHost) *groupReads {
 	return w
 }
 
-// fetchRows reads what is to be read.
-func (t *readBatch) fetchRows(ctx context.Context, by func(*group.Group, context.Context, *group.RowBuffer, [][]byte)) {
+// fetchRows reads what is to be read: all of it, or what needs no wait for a disk.
+func (t *readBatch) fetchRows(ctx context.Context, nonBlocking bool) {
 	for i := range t.groups {
 		w := &t.groups[i]
-		by(w.groupHost.Group, ctx, &w.results, w.readRows)
+		w.groupHost.Group.ReadRows(ctx, &w.results, w.readRows, nonBlocking)
 		for i, a := range w.readTasks {
 			a.readRow = &w.results.Rows[i]
 		}

@@ -163,7 +163,7 @@ func (r *executorReader) Get(key, dst []byte) (value []byte, ok bool, err error)
 	if r.uncachedReads++; r.uncachedReads > maxUncachedReads {
 		return nil, false, ErrWouldBlock
 	}
-	err = r.cached.GetManyNonBlocking([][]byte{key}, func(_ int, v []byte, found bool, _ rowcache.Ticket) bool {
+	err = r.cached.GetMany([][]byte{key}, true, func(_ int, v []byte, found bool, _ rowcache.Ticket) bool {
 		value, ok, known = append(dst, v...), found, true
 		r.bytesRead += len(v)
 		return true

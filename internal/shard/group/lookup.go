@@ -26,10 +26,8 @@ type CachedState interface {
 	Prefetch(keys ...[]byte)
 	// GetMany is Get for several keys, in any order, until the visitor wants no more. A value is
 	// the visitor's until it returns. IsCurrent reports whether it is still the newest, or may
-	// return false.
-	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
-	// GetManyNonBlocking is GetMany, but ends when it has waited for a disk.
-	GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
+	// return false. A non-blocking one ends when it has waited for a disk.
+	GetMany(keys [][]byte, nonBlocking bool, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
 	IsCurrent(t rowcache.Ticket) bool
 	// ScanNonBlocking is Scan, but ends when it has waited for a disk: then fast is false.
 	ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (fast bool, err error)
@@ -143,7 +141,7 @@ func (g *Group) PrefetchRows(keys ...[]byte) {
 	}
 }
 
-// RowBuffer is rows that ReadMany reads. It may be used again: then what was read before is
+// RowBuffer is rows that ReadRows reads. It may be used again: then what was read before is
 // gone.
 type RowBuffer struct {
 	Rows []ReadRow // in the order of the keys
@@ -165,7 +163,7 @@ func (r *RowBuffer) resetFor(n int) {
 	r.values = slices.Grow(r.values, 128*n) // enough for most
 }
 
-// ReadRow is what ReadMany has found out about a row.
+// ReadRow is what ReadRows has found out about a row.
 type ReadRow struct {
 	Row command.Row
 	// Found reports whether there is one, and Known whether that is known.
@@ -189,28 +187,19 @@ func (r *ReadRow) IsCurrent() bool {
 	return r.Known && g.published.findWriteLock(r.position) == nil && g.cached.IsCurrent(r.ticket) && g.isTableCurrent(r.table)
 }
 
-// ReadMany is Read for several rows, which the disk is asked for together, in any order: see
+// ReadRows is Read for several rows, which the disk is asked for together, in any order: see
 // [ReadRow.IsCurrent]. What is not as simple as most rows, for a transaction or a group that has to
 // reserve time first, stays unknown: use Read. So do those behind the end of ctx or of the room
-// for values, and all after an error.
-func (g *Group) ReadMany(ctx context.Context, r *RowBuffer, keys [][]byte) {
-	g.readMany(ctx, r, keys, false)
-}
-
-// ReadManyNonBlocking is ReadMany for a caller that must not wait for a disk: it does so once at
-// most, and then not again for a while. What comes behind that stays unknown.
-func (g *Group) ReadManyNonBlocking(ctx context.Context, r *RowBuffer, keys [][]byte) {
-	g.readMany(ctx, r, keys, true)
-}
-
-func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, nonBlocking bool) {
+// for values, and all after an error. A caller that must not wait for a disk does so once at most, and
+// then not again for a while: what comes behind that stays unknown.
+func (g *Group) ReadRows(ctx context.Context, r *RowBuffer, keys [][]byte, nonBlocking bool) {
 	r.resetFor(len(keys))
 	if g.cached == nil || g.closed.Load() || g.log.ReadBarrier(canceledCtx) != nil {
 		return
 	}
-	get, most := g.cached.GetMany, maxValueBytes
+	most := maxValueBytes
 	if nonBlocking {
-		get, most = g.cached.GetManyNonBlocking, maxNonBlockingValueBytes
+		most = maxNonBlockingValueBytes
 	}
 	list := g.published.table.Load()
 	// The clock is read before the rows whose expiry it decides: see readRow.
@@ -220,7 +209,7 @@ func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, nonBl
 		r.readable[i] = list.CanRead(p) && g.published.findWriteLock(p) == nil
 		r.expiryCheckMS[i] = g.published.expiryCheckMS(p, nowMS)
 	}
-	err := get(keys, func(i int, value []byte, ok bool, t rowcache.Ticket) bool {
+	err := g.cached.GetMany(keys, nonBlocking, func(i int, value []byte, ok bool, t rowcache.Ticket) bool {
 		start := len(r.values)
 		if ctx.Err() != nil || start > 0 && start+len(value) > most {
 			return false

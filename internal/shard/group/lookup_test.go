@@ -38,14 +38,10 @@ func (k cachedDisk) Prefetch(keys ...[]byte) {
 	}
 }
 
-func (k cachedDisk) GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) bool) error {
-	if *k.slow {
+func (k cachedDisk) GetMany(keys [][]byte, nonBlocking bool, visit func(i int, value []byte, ok bool, _ rowcache.Ticket) bool) error {
+	if nonBlocking && *k.slow {
 		return nil
 	}
-	return k.GetMany(keys, visit)
-}
-
-func (k cachedDisk) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, _ rowcache.Ticket) bool) error {
 	for i, key := range slices.Backward(keys) {
 		value, ok, err := k.Get(key, nil)
 		if err != nil {
@@ -137,7 +133,7 @@ func TestALookIsAReadThatWaitsForNothing(t *testing.T) {
 	}
 }
 
-func TestReadManyTellsWhatIsSimple(t *testing.T) {
+func TestReadRowsTellsWhatIsSimple(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)
 	_, g := openCached(t, Options{ID: 1, Wall: wall.readMS})
@@ -155,7 +151,7 @@ func TestReadManyTellsWhatIsSimple(t *testing.T) {
 	}
 	var reading RowBuffer // used again
 	tell := func() (told []string) {
-		g.ReadMany(context.Background(), &reading, keys)
+		g.ReadRows(context.Background(), &reading, keys, false)
 		for _, r := range reading.Rows {
 			switch {
 			case !r.Known:
@@ -229,9 +225,9 @@ func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 		t.Errorf("Read: %q", got)
 	}
 	var reading RowBuffer
-	g.ReadMany(context.Background(), &reading, [][]byte{append(AppendRowKeyPrefix(nil), positionOf("k")...)})
+	g.ReadRows(context.Background(), &reading, [][]byte{append(AppendRowKeyPrefix(nil), positionOf("k")...)}, false)
 	if r := reading.Rows[0]; r.Known && !r.Found {
-		t.Error("ReadMany says that it has expired")
+		t.Error("ReadRows says that it has expired")
 	}
 }
 
@@ -243,7 +239,7 @@ func TestARowThatHasExpiredIsNotStillThere(t *testing.T) {
 	defer g.Close(context.Background())
 	mustDo(t, g, &command.Set{Key: positionOf("passing"), Value: []byte("2"), Expiry: command.ExpireIn(100)})
 	var reading RowBuffer
-	g.ReadMany(context.Background(), &reading, [][]byte{append(AppendRowKeyPrefix(nil), positionOf("passing")...)})
+	g.ReadRows(context.Background(), &reading, [][]byte{append(AppendRowKeyPrefix(nil), positionOf("passing")...)}, false)
 	r := &reading.Rows[0]
 	if !r.Found || !r.IsCurrent() {
 		t.Fatalf("read is %+v", r)
@@ -268,9 +264,9 @@ func TestFewBytesAreReadTogether(t *testing.T) {
 		keys = append(keys, append(AppendRowKeyPrefix(nil), positionOf(key)...))
 	}
 	mustDo(t, g, newSet("huge", strings.Repeat("x", 2*maxValueBytes)))
-	known := func(read func(context.Context, *RowBuffer, [][]byte), keys ...[]byte) (known int) {
+	known := func(nonBlocking bool, keys ...[]byte) (known int) {
 		var r RowBuffer
-		read(context.Background(), &r, keys)
+		g.ReadRows(context.Background(), &r, keys, nonBlocking)
 		for i := range r.Rows {
 			if r.Rows[i].Known {
 				known++
@@ -278,13 +274,13 @@ func TestFewBytesAreReadTogether(t *testing.T) {
 		}
 		return known
 	}
-	if got := known(g.ReadMany, keys...); got != maxValueBytes/size {
+	if got := known(false, keys...); got != maxValueBytes/size {
 		t.Errorf("%d rows are read together", got)
 	}
-	if got := known(g.ReadManyNonBlocking, keys...); got != maxNonBlockingValueBytes/size {
+	if got := known(true, keys...); got != maxNonBlockingValueBytes/size {
 		t.Errorf("%d rows are read by one who must not wait", got)
 	}
-	if got := known(g.ReadManyNonBlocking, append(AppendRowKeyPrefix(nil), positionOf("huge")...)); got != 1 {
+	if got := known(true, append(AppendRowKeyPrefix(nil), positionOf("huge")...)); got != 1 {
 		t.Error("a row that is larger than that is never read")
 	}
 }

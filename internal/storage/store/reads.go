@@ -129,21 +129,6 @@ func (s *Store) Prefetch(keys ...[]byte) {
 	})
 }
 
-// GetMany is Get for several keys, which costs much less than as many Gets if they are not
-// in memory. It visits them in any order, each with its number, until the visitor wants no
-// more; a value is valid until the visitor returns. They are not of one moment, but the ticket of a row shows
-// whether it is still the newest: see [Store.IsCurrent]. After an error some were not visited.
-func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error {
-	return s.visitMany(keys, false, visit)
-}
-
-// GetManyNonBlocking is GetMany for a caller that must not wait for a disk. It ends, with or without an error,
-// before it has visited all when that takes more than a moment. If it was a disk that took
-// it, it visits nothing for a while.
-func (s *Store) GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error {
-	return s.visitMany(keys, true, visit)
-}
-
 const (
 	// fastReadTime is how long the blocks of a row may take to read. From the memory of the
 	// machine they take less, from most disks more; one as fast as memory is taken for it.
@@ -158,16 +143,23 @@ const (
 	maxSlowPause = 10 * time.Second
 )
 
-// IsStorageFast reports whether GetNear visits anything now.
+// IsStorageFast reports whether a GetMany that must not wait for a disk visits anything now.
 func (s *Store) IsStorageFast() bool {
 	return time.Since(s.openedAt) >= time.Duration(s.fastAfter.Load())
 }
 
-func (s *Store) visitMany(keys [][]byte, near bool, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error {
+// GetMany is Get for several keys, which costs much less than as many Gets if they are not
+// in memory. It visits them in any order, each with its number, until the visitor wants no
+// more; a value is valid until the visitor returns. They are not of one moment, but the ticket of a row shows
+// whether it is still the newest: see [Store.IsCurrent]. After an error some were not visited.
+//
+// If it must not wait for a disk, it ends, with or without an error, before it has visited all when that takes more
+// than a moment. If it was a disk that took it, it visits nothing for a while.
+func (s *Store) GetMany(keys [][]byte, nonBlocking bool, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error {
 	if err := s.health.err(); err != nil {
 		return err
 	}
-	if near && !s.IsStorageFast() {
+	if nonBlocking && !s.IsStorageFast() {
 		return nil
 	}
 	if err := s.beginCall(); err != nil {
@@ -200,7 +192,7 @@ func (s *Store) visitMany(keys [][]byte, near bool, visit func(i int, value []by
 		s.table.Fill(c.ticket, c.key, value, ok)
 		return visit(c.index, value, ok, c.ticket)
 	}
-	if near {
+	if nonBlocking {
 		return s.readSorted(*cold, true, found)
 	}
 	return s.readUncached(*cold, found)
@@ -262,9 +254,9 @@ func (s *Store) readUncached(cold []uncachedKey, visit func(c *uncachedKey, valu
 	return nil
 }
 
-// readSorted is readUncached with one iterator for all of them. If they have to be near, it ends
-// when they turn out not to be.
-func (s *Store) readSorted(cold []uncachedKey, near bool, visit func(c *uncachedKey, value []byte, ok bool) (more bool)) error {
+// readSorted is readUncached with one iterator for all of them. If it must not wait for a disk, it ends
+// when it had to.
+func (s *Store) readSorted(cold []uncachedKey, nonBlocking bool, visit func(c *uncachedKey, value []byte, ok bool) (more bool)) error {
 	slices.SortFunc(cold, func(a, b uncachedKey) int { return bytes.Compare(a.key, b.key) })
 	// The filters of the lowest level are worth a look if some keys are absent.
 	it, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly, UseL6Filters: s.expectAbsent.Load()})
@@ -282,7 +274,7 @@ func (s *Store) readSorted(cold []uncachedKey, near bool, visit func(c *uncached
 		// A prefix is a whole key.
 		found := it.SeekPrefixGE(*room)
 		if err := it.Error(); err != nil {
-			if near { // what could not be read is not in the iterator's figures
+			if nonBlocking { // what could not be read is not in the iterator's figures
 				s.recordReadTime(time.Since(began))
 			}
 			return readError(err)
@@ -300,7 +292,7 @@ func (s *Store) readSorted(cold []uncachedKey, near bool, visit func(c *uncached
 		if !visit(&cold[i], value, found) {
 			break
 		}
-		if near && p.isExceeded(it) {
+		if nonBlocking && p.isExceeded(it) {
 			break
 		}
 	}

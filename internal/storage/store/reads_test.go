@@ -102,7 +102,7 @@ func TestGetManyIsGetForEach(t *testing.T) {
 				}
 				told := map[int]string{}
 				var first rowcache.Ticket
-				if err := s.GetMany(keys, func(i int, value []byte, ok bool, ticket rowcache.Ticket) bool {
+				if err := s.GetMany(keys, false, func(i int, value []byte, ok bool, ticket rowcache.Ticket) bool {
 					if round == 1 && !s.IsCurrent(ticket) {
 						t.Errorf("key %d has changed, but nobody has committed anything", i)
 					}
@@ -133,7 +133,7 @@ func TestGetManyIsGetForEach(t *testing.T) {
 		}
 	}
 	mustClose(t, s)
-	if err := s.GetMany([][]byte{key(1)}, func(int, []byte, bool, rowcache.Ticket) bool {
+	if err := s.GetMany([][]byte{key(1)}, false, func(int, []byte, bool, rowcache.Ticket) bool {
 		t.Error("a closed store tells something")
 		return true
 	}); err == nil {
@@ -168,7 +168,7 @@ func TestWhoMustNotWaitForADiskDoesSoOnce(t *testing.T) {
 	defer mustClose(t, s)
 	near := func(keys [][]byte) (visited int) {
 		t.Helper()
-		if err := s.GetManyNonBlocking(keys, func(i int, value []byte, ok bool, _ rowcache.Ticket) bool {
+		if err := s.GetMany(keys, true, func(i int, value []byte, ok bool, _ rowcache.Ticket) bool {
 			if visited++; !ok || len(value) != 500 {
 				t.Errorf("%s is %d bytes, %v", keys[i], len(value), ok)
 			}
@@ -191,7 +191,7 @@ func TestWhoMustNotWaitForADiskDoesSoOnce(t *testing.T) {
 		t.Errorf("right after that %d rows are near", got)
 	}
 	s.fastAfter.Store(0) // some time later
-	if err := s.GetMany(keys[:n/2], func(int, []byte, bool, rowcache.Ticket) bool { return true }); err != nil {
+	if err := s.GetMany(keys[:n/2], false, func(int, []byte, bool, rowcache.Ticket) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(keys[:n/2], func(k []byte) bool { return !isCached(s, k) }) {
@@ -316,7 +316,7 @@ func TestADiskThatIsSlowToFailIsSlow(t *testing.T) {
 	d.fails.Store(true)
 	for name, read := range map[string]func() error{
 		"get": func() error {
-			return s.GetManyNonBlocking(keys[200:201], func(int, []byte, bool, rowcache.Ticket) bool { return true })
+			return s.GetMany(keys[200:201], true, func(int, []byte, bool, rowcache.Ticket) bool { return true })
 		},
 		"scan": func() error {
 			_, err := s.ScanNonBlocking(keys[300], nil, false, func(_, _ []byte) bool { return true })
@@ -339,7 +339,7 @@ func TestAShortWaitEndsNoLongPause(t *testing.T) {
 	visiting, goOn, done := make(chan bool), make(chan bool), make(chan error)
 	d.pause.Store(int64(4 * fastReadTime))
 	go func() {
-		done <- s.GetManyNonBlocking(keys[100:101], func(int, []byte, bool, rowcache.Ticket) bool {
+		done <- s.GetMany(keys[100:101], true, func(int, []byte, bool, rowcache.Ticket) bool {
 			close(visiting)
 			<-goOn
 			return true
@@ -407,7 +407,7 @@ func TestFewWaitForADisk(t *testing.T) {
 					return true
 				})
 			default:
-				err = s.GetMany([][]byte{key(i)}, func(_ int, value []byte, _ bool, _ rowcache.Ticket) bool {
+				err = s.GetMany([][]byte{key(i)}, false, func(_ int, value []byte, _ bool, _ rowcache.Ticket) bool {
 					got = bytes.Clone(value)
 					return true
 				})

@@ -165,7 +165,7 @@ func (s *Store) ScanBriefly(start, end []byte, reverse bool, visit func(key, val
 }
 
 // ScanNonBlocking is Scan for a caller that must not wait for a disk. It ends before it has visited all, or
-// any, if that takes one: then fast is false. See [Store.GetManyNonBlocking].
+// any, if that takes one: then fast is false. See [Store.GetMany].
 func (s *Store) ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (fast bool, err error) {
 	if fast = s.IsStorageFast(); !fast {
 		return false, nil
