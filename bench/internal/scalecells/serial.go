@@ -133,6 +133,7 @@ func (p *profiler) start() error {
 		s.Stop()
 		return err
 	}
+	serverprocess.WaitQuiet(s.CPU, 5*quietWindows) // what filling it has left to do is not of the load
 	p.server = s
 	return nil
 }
