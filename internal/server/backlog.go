@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -26,6 +27,7 @@ import (
 type backlog struct {
 	tasks        []task
 	done         int       // how many of them are done
+	refused      int       // how many of the others were staged and refused since the client was busy last
 	prefetchedTo int       // how many of them were on a trip, or are done
 	waitingSince time.Time // when the client began to wait
 	// args and bytes are what the arguments of requests are made of, and large is about how many bytes
@@ -194,31 +196,22 @@ func (w *worker) enqueueTask(c *client, t task) {
 	w.schedulePending()
 }
 
-// requeueRefused adds a request that was staged and refused. It comes before all that was not staged.
+// addRefused adds a task behind those that were refused before it, and before all that was not staged.
+func (b *backlog) addRefused(t task) {
+	at := b.done + b.refused
+	b.tasks = slices.Insert(b.tasks, at, t)
+	b.largeArgBytes += t.argBytes()
+	b.refused++
+}
+
+// requeueRefused adds a request that was staged and refused.
 func (w *worker) requeueRefused(a *stagedRequest, why error) {
 	t := task{request: cloneRequest(a.request), keyspace: a.keyspace, unit: a.unit.clone(), user: a.c.stagedUser, refusals: a.refusals}
 	if (errors.Is(why, group.ErrWouldBlock) || errors.Is(why, group.ErrSkipped)) && !errors.Is(why, group.ErrReadTooLarge) {
 		t.refusals++ // what is long does not get shorter in memory: it is executed by itself
 	}
 	t.exclusive = t.refusals == a.refusals || t.refusals > 1
-	w.openBacklog(a.c)
-	a.c.refused = append(a.c.refused, t)
-}
-
-// mergeRefused puts what was refused before what was not staged.
-func (c *client) mergeRefused() {
-	b := c.backlog
-	b.prefetchedTo = 0
-	for i := range c.refused {
-		b.largeArgBytes += c.refused[i].argBytes()
-	}
-	switch {
-	case len(c.refused) == 0:
-		return
-	default:
-		b.tasks, b.done = append(c.refused, b.remaining()...), 0
-	}
-	c.refused = nil
+	w.openBacklog(a.c).addRefused(t)
 }
 
 // runBacklog does what comes first of a client's backlog, up to what the worker has to stage, and as

@@ -138,7 +138,7 @@ func (w *worker) replyStaged(a *stagedRequest) (executed bool) {
 		w.requeueRefused(a, err)
 		return false
 	}
-	if len(c.refused) > 0 {
+	if c.backlog != nil && c.backlog.refused > 0 {
 		w.holdReply(a, reply, err)
 		return true
 	}
@@ -168,7 +168,7 @@ func (w *worker) holdReply(a *stagedRequest, reply command.Reply, err error) {
 	c, spec := a.c, a.commandSpec()
 	held := redis.Writer{Version: c.Out.Version, Limit: c.Out.Limit}
 	a.writeReply(&held, reply, err)
-	c.refused = append(c.refused, task{keyspace: a.keyspace, user: c.stagedUser, run: func(context.Context) {
+	c.backlog.addRefused(task{keyspace: a.keyspace, user: c.stagedUser, run: func(context.Context) {
 		c.WriteReply(spec, func(out *redis.Writer) {
 			out.Bytes = append(out.Bytes, held.Bytes...)
 			out.HasOverflowed = out.HasOverflowed || held.HasOverflowed

@@ -23,10 +23,8 @@ type client struct {
 	keyspace *node.Keyspace
 	// stagedUser is the user of what is staged.
 	stagedUser *acl.User
-	// backlog is what is left to do, nil for nothing, and refused what comes before it: requests that
-	// were staged and refused. Waited is how long what is staged of it has waited before.
+	// backlog is what is left to do, nil for nothing, and waited how long what is staged of it has waited before.
 	backlog *backlog
-	refused []task
 	waited  time.Duration
 	// subscribed reports whether it has subscriptions.
 	subscribed bool

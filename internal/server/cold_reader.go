@@ -124,7 +124,7 @@ func (w *worker) splitPending() (exclusive, cold []*client) {
 		if c.Staged > 0 {
 			return false // what it has staged comes first
 		}
-		c.mergeRefused()
+		c.backlog.refused, c.backlog.prefetchedTo = 0, 0
 		switch tasks := c.backlog.remaining(); {
 		case needsExclusive(tasks) || w.s.throttleTime(tasks) > 0:
 			// It may wait for a lock, which must delay no other request. And it leaves now: what it asks for next
