@@ -105,6 +105,9 @@ bench-redis: deps ## measure the server beside Redis, memcached and Valkey if th
 bench-scale: deps ## measure what more processors, loops, stores and groups buy or cost; writes bench/SCALE.md
 	cd bench && go run . -only scale -rounds 15 -out SCALE.md
 
+bench-memory: deps ## measure how much memory a key takes, beside Redis and Valkey if there is one; writes bench/MEMORY.md
+	cd bench && go run ./memory -out MEMORY.md
+
 profile: deps ## record where the server spends its time, for the compiler; writes cmd/cleave/default.pgo
 	cd bench && go run ./profile -out ../cmd/cleave/default.pgo
 
