@@ -249,3 +249,30 @@ func TestADifferenceHasEverySpanThatMovedAndJoinsThoseThatTouch(t *testing.T) {
 		}
 	})
 }
+
+func TestMap_IndexAndOwnerAt_AgreeWithOwner(t *testing.T) {
+	k := Keyspace{ID: 1, Kind: Hash}
+	at, err := k.EvenSlots(40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewMap([]Group{{ID: 1}, {ID: 2}, {ID: 3}}, &k, at...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := -1
+	for slot := range 16384 {
+		p := k.SlotSpan(uint16(slot)).Start
+		i := m.Index(p)
+		if got, want := m.OwnerAt(i), m.Owner(p); got != want {
+			t.Fatalf("slot %d: shard %d of the map is of %+v, want %+v", slot, i, got, want)
+		}
+		if i < last {
+			t.Fatalf("slot %d: index %d comes behind %d", slot, i, last)
+		}
+		last = i
+	}
+	if last != m.Len()-1 {
+		t.Fatalf("the last slot is in shard %d of %d", last, m.Len())
+	}
+}

@@ -322,6 +322,13 @@ type Owner struct {
 // Owner returns the owner of a position.
 func (m *Map) Owner(p Position) Owner { return m.shards[m.tiling.find(p)].Owner }
 
+// Index returns the place of the shard of a position among all shards in the order of their spans, from 0:
+// for tables with an entry for each shard of one map.
+func (m *Map) Index(p Position) int { return m.tiling.find(p) }
+
+// OwnerAt returns the owner of the shard at a place: see [Map.Index].
+func (m *Map) OwnerAt(i int) Owner { return m.shards[i].Owner }
+
 // SlotOwner returns the owner of the first position of a slot of a hash keyspace,
 // and whether that is the owner of the whole slot. If not, the slot is split
 // inside itself, and the position of the key decides: ask [Map.Owner].
