@@ -57,6 +57,7 @@ var layers = map[string]int{
 
 	"internal/shard/effect": 2,
 
+	"internal/shard/load":    3,
 	"internal/shard/command": 3,
 	"internal/shard/index":   3,
 	"internal/ops/api":       3,

@@ -1,0 +1,270 @@
+package load
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/cleavekv/cleave/partition"
+)
+
+var hashSpace = partition.Keyspace{ID: 1, Kind: partition.Hash}
+
+// newMap returns a map of so many shards with about as many slots each.
+func newMap(t testing.TB, shards int) *partition.Map {
+	t.Helper()
+	at, err := hashSpace.EvenSlots(shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := partition.NewMap([]partition.Group{{ID: 1}, {ID: 2}}, &hashSpace, at...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func applyEdit(t testing.TB, m *partition.Map, e partition.Edit) *partition.Map {
+	t.Helper()
+	next, err := m.Apply(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// slotIndex is the index of the shard of a slot.
+func slotIndex(m *partition.Map, slot int) int {
+	return m.Index(hashSpace.SlotSpan(uint16(slot)).Start)
+}
+
+// slotShard is the id of the shard of a slot.
+func slotShard(m *partition.Map, slot int) partition.ShardID {
+	return m.OwnerAt(slotIndex(m, slot)).Shard
+}
+
+func TestCell_SharesNoCacheLine(t *testing.T) {
+	if size := unsafe.Sizeof(cell{}); size%64 != 0 {
+		t.Fatalf("a cell has %d bytes, which is no multiple of a cache line", size)
+	}
+}
+
+// truth counts what a test has asked for.
+type truth struct{ reads, writes, in, out, errors atomic.Uint64 }
+
+func (tr *truth) record(o Op) {
+	if o.Write {
+		tr.writes.Add(1)
+	} else {
+		tr.reads.Add(1)
+	}
+	tr.in.Add(uint64(o.BytesIn))
+	tr.out.Add(uint64(o.BytesOut))
+	if o.Failed {
+		tr.errors.Add(1)
+	}
+}
+
+func (tr *truth) check(t *testing.T, got ShardLoad) {
+	t.Helper()
+	want := OpCounts{Reads: tr.reads.Load(), Writes: tr.writes.Load(), BytesIn: tr.in.Load(), BytesOut: tr.out.Load(), Errors: tr.errors.Load(), Busy: got.Busy}
+	if got.OpCounts != want {
+		t.Fatalf("counted %+v, want %+v", got.OpCounts, want)
+	}
+}
+
+func randomOp(r *rand.Rand) Op {
+	return Op{Write: r.IntN(3) == 0, Failed: r.IntN(10) == 0, BytesIn: r.IntN(100), BytesOut: r.IntN(1000)}
+}
+
+// While the map changes, more often than counts of shards that are gone are kept apart, recorders and goroutines without
+// one lose no count.
+func TestMeter_MapChangesUnderLoad_LosesNothing(t *testing.T) {
+	meter, tr := NewMeter(), new(truth)
+	var published partition.Published
+	published.Offer(newMap(t, 16))
+	var stop atomic.Bool
+	var counting sync.WaitGroup
+	for worker := range 4 {
+		counting.Go(func() {
+			r, b := rand.New(rand.NewPCG(1, uint64(worker))), meter.NewRecorder()
+			for i := 0; !stop.Load(); i++ {
+				m, o := published.Load(), randomOp(r)
+				s := b.At(m, slotIndex(m, r.IntN(16384)))
+				if i%3 == 0 {
+					b.Flush(time.Microsecond) // what was located before stays good
+				}
+				s.RecordQuick(o)
+				tr.record(o)
+			}
+			b.Flush(time.Microsecond)
+		})
+		counting.Go(func() {
+			r := rand.New(rand.NewPCG(2, uint64(worker)))
+			for !stop.Load() {
+				m, o := published.Load(), randomOp(r)
+				i := slotIndex(m, r.IntN(16384))
+				if r.IntN(2) == 0 {
+					meter.Begin(m, i).End(o)
+				} else {
+					meter.Record(m, i, o, time.Microsecond, time.Microsecond, 0)
+				}
+				tr.record(o)
+			}
+		})
+	}
+	r := rand.New(rand.NewPCG(3, 0))
+	for range 2 * maxGoneShards {
+		m := published.Load()
+		slot := 1 + r.IntN(1000) // the first shards begin at slots 0 and 1024
+		left := slotShard(m, 0)
+		split := applyEdit(t, m, partition.Split{Shard: left, In: &hashSpace, At: []partition.Position{hashSpace.SlotSpan(uint16(slot)).Start}})
+		published.Offer(split)
+		published.Offer(applyEdit(t, split, partition.Merge{Left: left, Right: slotShard(split, slot)}))
+	}
+	stop.Store(true)
+	counting.Wait()
+	loads := meter.Read()
+	total := loads.Total()
+	tr.check(t, total)
+	if got := len(loads.byID); got > 16+3*maxGoneShards {
+		t.Errorf("the counts of %d shards are kept apart", got)
+	}
+}
+
+func TestMeter_SplitShard_KeepsItsCountsWithTheFirstPiece(t *testing.T) {
+	meter, m := NewMeter(), newMap(t, 4)
+	b := meter.NewRecorder()
+	b.At(m, slotIndex(m, 100)).RecordQuick(Op{BytesIn: 3})
+	parent := slotShard(m, 100)
+	split := applyEdit(t, m, partition.Split{Shard: parent, In: &hashSpace, At: []partition.Position{hashSpace.SlotSpan(50).Start}})
+	b.At(split, slotIndex(split, 10)).RecordQuick(Op{BytesIn: 4})
+	b.At(split, slotIndex(split, 100)).RecordQuick(Op{BytesIn: 5})
+	b.Flush(0)
+	loads := meter.Read()
+	if first := loads.Of(parent); first.Reads != 2 || first.BytesIn != 7 {
+		t.Errorf("the first piece has %+v", first.OpCounts)
+	}
+	if other := loads.Of(slotShard(split, 100)); other.Reads != 1 || other.BytesIn != 5 {
+		t.Errorf("the new piece has %+v", other.OpCounts)
+	}
+	merged := applyEdit(t, split, partition.Merge{Left: parent, Right: slotShard(split, 100)})
+	b.At(merged, slotIndex(merged, 100)).RecordQuick(Op{Write: true})
+	b.Flush(0)
+	loads = meter.Read()
+	if got := loads.Of(parent); got.Reads != 2 || got.Writes != 1 {
+		t.Errorf("after the merge it has %+v", got.OpCounts)
+	}
+	if total := loads.Total(); total.Ops() != 4 {
+		t.Errorf("%d operations in all, want 4", total.Ops())
+	}
+}
+
+func TestRecorder_Flush_GivesEachOperationATime(t *testing.T) {
+	meter, m := NewMeter(), newMap(t, 2)
+	b := meter.NewRecorder()
+	s := b.At(m, slotIndex(m, 1))
+	for range 5 {
+		s.RecordQuick(Op{})
+	}
+	s.Record(Op{Write: true})
+	s.RecordTimes(1, 10*time.Microsecond, time.Millisecond, 3*time.Millisecond)
+	b.Flush(2 * time.Microsecond)
+	b.Flush(time.Hour) // nothing is left that has taken so long
+	got := meter.Read().Of(slotShard(m, 1))
+	if got.Busy != 20*time.Microsecond || got.Service.SumNS != uint64(time.Millisecond+10*time.Microsecond) || got.Wait.SumNS != uint64(3*time.Millisecond) {
+		t.Errorf("busy %v, service %d ns, wait %d ns", got.Busy, got.Service.SumNS, got.Wait.SumNS)
+	}
+	if s, w := got.Service.Count(), got.Wait.Count(); s != 6 || w != 6 {
+		t.Errorf("%d times and %d waits of 6 operations", s, w)
+	}
+	if p50, p100 := got.Service.Quantile(0.5), got.Service.Quantile(1); p50 < 2*time.Microsecond || p50 > 4*time.Microsecond || p100 < time.Millisecond || p100 > 2*time.Millisecond {
+		t.Errorf("half take up to %v, all up to %v", p50, p100)
+	}
+}
+
+func TestBucketOf_EveryTimeHasABucketThatCoversIt(t *testing.T) {
+	for d := time.Duration(-1); d < 20*time.Second; d = d*5/4 + 1 {
+		i := bucketOf(d)
+		if i < 0 || i >= buckets {
+			t.Fatalf("%v is in bucket %d", d, i)
+		}
+		if i < buckets-1 && d >= 1<<(firstBucket+i) || i > 0 && d < 1<<(firstBucket+i-1) {
+			t.Fatalf("%v is in bucket %d", d, i)
+		}
+	}
+}
+
+// record gives a history what two shards were asked up to a second.
+func record(h *History, second int, first, other uint64) {
+	l := &Loads{byID: map[partition.ShardID]*ShardLoad{}}
+	for id, reads := range map[partition.ShardID]uint64{1: first, 2: other} {
+		if reads > 0 {
+			l.byID[id] = &ShardLoad{OpCounts: OpCounts{Reads: reads, Busy: time.Duration(reads) * time.Millisecond}}
+		}
+	}
+	h.Record(time.Duration(second)*time.Second, l)
+}
+
+func TestHistory_Rates_AreOfTheLastSeconds(t *testing.T) {
+	h := new(History)
+	record(h, 100, 1000, 0)
+	if rates := h.Rates(); len(rates) > 0 {
+		t.Fatalf("rates %v of one moment", rates)
+	}
+	record(h, 101, 1100, 0)
+	if r := h.Rates()[1]; r.Ops() != 100 || r.Busy != 0.1 {
+		t.Fatalf("%+v after a second of 100 reads", r)
+	}
+	record(h, 102, 1100, 50) // the other is asked for the first time
+	if r := h.Rates()[1]; r.Ops() != 50 {
+		t.Fatalf("%+v after 100 reads in two seconds", r)
+	}
+	if r := h.Rates()[2]; r.Ops() != 50 {
+		t.Fatalf("%+v after 50 reads in the first second of a shard", r)
+	}
+	for second := 103; second <= 120; second++ {
+		record(h, second, 1100, 50)
+	}
+	for id, r := range h.Rates() {
+		if r != (ShardRate{}) {
+			t.Errorf("shard %d: %+v long after the last read", id, r)
+		}
+	}
+}
+
+func BenchmarkRecorder(b *testing.B) {
+	meter, m := NewMeter(), newMap(b, 16)
+	recorder := meter.NewRecorder()
+	i := 0
+	for b.Loop() {
+		recorder.At(m, i&15).RecordQuick(Op{BytesIn: 30, BytesOut: 70})
+		if i++; i%1024 == 0 {
+			recorder.Flush(time.Microsecond)
+		}
+	}
+}
+
+func BenchmarkMeter(b *testing.B) {
+	for _, name := range []string{"one", "parallel"} {
+		b.Run("goroutines="+name, func(b *testing.B) {
+			meter, m := NewMeter(), newMap(b, 16)
+			if name == "one" {
+				i := 0
+				for b.Loop() {
+					meter.Begin(m, i&15).End(Op{BytesOut: 70})
+					i++
+				}
+				return
+			}
+			b.RunParallel(func(pb *testing.PB) {
+				for i := 0; pb.Next(); i++ {
+					meter.Begin(m, i&15).End(Op{BytesOut: 70})
+				}
+			})
+		})
+	}
+}
