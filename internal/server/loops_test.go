@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -114,4 +115,70 @@ func TestLoops_AClientThatIsMovedIsKilled(t *testing.T) {
 		}
 	}
 	waitUntil(t, "they are gone", func() bool { return l.s.clients.Len() == 1 })
+}
+
+// A client that watches a key is told of each change, on whichever loops both are: no update is lost.
+func TestLoops_WATCH_LosesNoUpdate(t *testing.T) {
+	l := startServer(t, serverShape{stores: 2, groups: 4, loops: 3}, Options{})
+	const clients, rounds = 6, 60
+	var updates atomic.Int64
+	var wg sync.WaitGroup
+	for range clients {
+		c := l.dial()
+		wg.Go(func() {
+			for range rounds {
+				c.runScript("WATCH n -> OK")
+				n, _ := strconv.Atoi(c.ask("GET n"))
+				c.runScript(fmt.Sprintf("MULTI -> OK\nSET n %d -> QUEUED", n+1))
+				switch got := c.ask("EXEC"); got {
+				case "[OK]":
+					updates.Add(1)
+				case "(nil)":
+				default:
+					t.Errorf("EXEC: %s", got)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := l.dial().ask("GET n"); got != fmt.Sprint(updates.Load()) || updates.Load() == 0 {
+		t.Errorf("after %d updates it is %s", updates.Load(), got)
+	}
+	if l.s.clients.MovedConnections.Load() == 0 {
+		t.Error("no client was moved")
+	}
+}
+
+// A client that keeps what it has read until it is told that it has changed holds the last value when all is told,
+// on whichever loops both are.
+func TestLoops_TrackingClients_KeepNothingOld(t *testing.T) {
+	l := startServer(t, serverShape{stores: 2, groups: 4, loops: 3}, Options{})
+	const readers, changes = 4, 150
+	l.dial().runScript("SET k 0 -> OK")
+	var wg sync.WaitGroup
+	for range readers {
+		c := l.dial()
+		c.setShortDeadline()
+		c.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK")
+		wg.Go(func() {
+			for {
+				c.send("GET k")
+				got := c.readReply()
+				for strings.HasPrefix(got, "[invalidate ") {
+					got = c.readReply()
+				}
+				if got == strconv.Itoa(changes) {
+					return
+				}
+				for !strings.HasPrefix(c.readReply(), "[invalidate [k]]") { // it comes behind the reply, or the deadline ends this
+				}
+			}
+		})
+	}
+	w := l.dial()
+	for i := range changes {
+		w.runScript(fmt.Sprintf("SET k %d -> OK", i+1))
+	}
+	wg.Wait()
 }

@@ -26,7 +26,8 @@ import (
 type Options struct {
 	// Clients is how many connections there may be at a time. Default 10,000.
 	Clients int
-	// Loops is how many loops serve the connections of a listener of TCP. Default one for each processor.
+	// Loops is how many loops serve the connections of a listener of TCP. Default as many as the load needs, at most
+	// one for each processor.
 	Loops int
 	// Fsync is the durability as CONFIG GET appendfsync returns it.
 	Fsync string
@@ -103,7 +104,8 @@ func New(db *cleave.DB, o Options) *Server {
 	if o.Clients == 0 {
 		o.Clients = 10_000
 	}
-	if o.Loops == 0 {
+	automaticLoops := o.Loops == 0
+	if automaticLoops {
 		o.Loops = runtime.GOMAXPROCS(0)
 	}
 	if o.Log == nil {
@@ -127,7 +129,7 @@ func New(db *cleave.DB, o Options) *Server {
 		}
 		return newWorker(s, streamRowKeyBytes)
 	})
-	s.clients.Loops = o.Loops
+	s.clients.Loops, s.clients.AutomaticLoops = o.Loops, automaticLoops
 	changes := &pubsub.ChangeSource{DB: db, Engine: e, Node: s.node, Log: o.Log, Ctx: s.ctx, Running: &s.running}
 	s.hub = pubsub.NewHub()
 	s.tracker, s.notifier = pubsub.NewTracker(s.hub, changes), pubsub.NewNotifier(s.hub, changes)

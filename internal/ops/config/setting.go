@@ -195,7 +195,7 @@ var settings = []Setting{
 	{Name: "protected-mode", Kind: YesNo, Default: "yes", Redis: true, Live: true,
 		Help: "without a password serve only the machine itself"},
 	{Name: "maxclients", Kind: Number, Min: 1, Max: 1_000_000, Default: "10000", Help: "how many connections of clients there may be"},
-	{Name: "io-threads", Kind: Number, Max: 1024, Default: "0", Help: "how many loops serve connections;\n0 for one for each processor"},
+	{Name: "io-threads", Kind: Number, Max: 1024, Default: "0", Help: "how many loops serve connections;\n0 for as many as the load needs,\nat most one for each processor"},
 	{Name: "cluster-enabled", Kind: YesNo, Default: "no",
 		Help: "report a cluster of one node, for clients of Redis Cluster\nthat refuse a server which is none: yes or no"},
 	{Name: "timeout", Kind: Number, Max: 1<<31 - 1, Default: "0", Redis: true, Live: true, Placeholder: "seconds", Unit: "seconds",

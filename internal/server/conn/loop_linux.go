@@ -40,10 +40,11 @@ type loop struct {
 	// bytesIn and bytesOut are of the round, connections is how many clients the loop has and is about to have.
 	bytesIn, bytesOut uint64
 	connections       atomic.Int64
-	// busy is how long the loop was not waiting in its period, which began at periodBegan: see shareWork.
-	busy, periodBegan time.Duration
-	periodsDone       int
-	meter             workMeter
+	// busy is how long the loop was not waiting in its period, which began at periodBegan, when its thread had been on
+	// a processor for threadBegan: see shareWork.
+	busy, periodBegan, threadBegan time.Duration
+	periodsDone                    int
+	meter                          workMeter
 
 	// mail is what other goroutines leave for the loop. One that leaves something while the loop sleeps wakes it.
 	mu     sync.Mutex

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -12,11 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loops are the loops of one listener. The first accepts connections, and places each on the loop that has the fewest.
-// A loop that stays busier than another gives it clients: see shareWork.
+// loops are the loops of one listener. The first accepts connections, and places each on the loop that has the fewest
+// of those that are used. A loop that stays busier than another gives it clients: see shareWork.
 type loops struct {
 	set *Set
 	all []*loop
+	// used is how many loops have clients, the first ones. The first loop plans that: see planLoops.
+	used    atomic.Int32
+	planner LoopPlanner
+	idle    idleMeter
 }
 
 // ServeLoops serves connections of TCP by as many loops as [Set.Loops] says.
@@ -32,6 +40,11 @@ func (s *Set) ServeLoops(l *net.TCPListener) error {
 		return err
 	}
 	g := &loops{set: s}
+	g.used.Store(int32(max(1, s.Loops)))
+	if s.AutomaticLoops {
+		g.used.Store(1)
+	}
+	s.usedLoops.Store(g.used.Load())
 	defer func() {
 		for _, lp := range g.all {
 			lp.closeFiles()
@@ -104,7 +117,7 @@ func (g *loops) run() error {
 // placeClient gives a client that was accepted to the loop with the fewest connections.
 func (l *loop) placeClient(c *socket) {
 	to := l
-	for _, other := range l.peers.all {
+	for _, other := range l.peers.all[:l.peers.used.Load()] {
 		if other.connections.Load() < to.connections.Load() {
 			to = other
 		}
@@ -153,15 +166,15 @@ func (c *socket) isMovable() bool {
 		len(c.In) == 0 && len(c.Out.Bytes) == 0 && !c.session.HasBacklog()
 }
 
-// workMeter is how long a loop was busy in its last period. Others read it.
-type workMeter struct{ busy, endedAt atomic.Int64 } // nanoseconds of the clock of the loops
+// workMeter is how long a loop was busy in its last period, and how long its thread was on a processor. Others read it.
+type workMeter struct{ busy, thread, endedAt atomic.Int64 } // nanoseconds of the clock of the loops
 
-// busyIn is how long the loop was busy in the period that ends now: not at all if it has slept for longer.
-func (m *workMeter) busyIn(period time.Duration, now time.Duration) time.Duration {
+// in returns both of the period that ends now: nothing if the loop has slept for longer.
+func (m *workMeter) in(period time.Duration, now time.Duration) (busy, thread time.Duration) {
 	if now-time.Duration(m.endedAt.Load()) > 2*period {
-		return 0
+		return 0, 0
 	}
-	return time.Duration(m.busy.Load())
+	return time.Duration(m.busy.Load()), time.Duration(m.thread.Load())
 }
 
 // minResidence is how many periods a client stays with a loop at least: its work is measured anew there.
@@ -171,18 +184,29 @@ const minResidence = 3
 func (l *loop) shareWork(now time.Duration) {
 	took := now - l.periodBegan
 	period := l.set.WorkPeriod
+	thread := threadTime()
 	l.meter.busy.Store(int64(float64(l.busy) * float64(period) / float64(took)))
+	l.meter.thread.Store(int64(float64(thread-l.threadBegan) * float64(period) / float64(took)))
 	l.meter.endedAt.Store(int64(now))
-	l.busy, l.periodBegan = 0, now
+	l.busy, l.periodBegan, l.threadBegan = 0, now, thread
 	l.periodsDone++
 	w := Work{Period: period, Own: l.index, Busy: make([]time.Duration, len(l.peers.all))}
+	use := Use{Period: period, Periods: int(took / period)}
 	for i, other := range l.peers.all {
-		w.Busy[i] = other.meter.busyIn(period, now)
+		busy, thread := other.meter.in(period, now)
+		w.Busy[i] = busy
+		use.Thread += thread
 	}
+	if l.index == 0 && l.set.AutomaticLoops {
+		use.Busy, use.Idle = w.Busy[:l.peers.used.Load()], l.peers.idle.take(took)*period/took
+		l.peers.used.Store(int32(l.peers.planner.Step(use, len(l.peers.all))))
+		l.set.usedLoops.Store(l.peers.used.Load())
+	}
+	w.Used = int(l.peers.used.Load())
 	var movable []*socket
 	for _, c := range l.clients {
 		w.Total += c.work
-		if c.isMovable() && l.periodsDone-c.adoptedAt >= minResidence {
+		if c.isMovable() && (l.periodsDone-c.adoptedAt >= minResidence || l.index >= w.Used) {
 			movable, w.Clients = append(movable, c), append(w.Clients, c.work)
 		}
 		c.work = 0
@@ -190,4 +214,33 @@ func (l *loop) shareWork(now time.Duration) {
 	for _, m := range l.set.PlanMoves(w) {
 		l.moveClient(movable[m.Client], l.peers.all[m.To])
 	}
+}
+
+// idleMeter measures how long the processors of the machine had nothing to do. It belongs to one loop.
+type idleMeter struct{ idle, own time.Duration }
+
+// take returns for how long processors had nothing to do that this process may use since the last call, which was so
+// long ago.
+func (m *idleMeter) take(passed time.Duration) time.Duration {
+	last := *m
+	var use syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &use) // it fails for wrong arguments alone
+	m.own = time.Duration(use.Utime.Nano() + use.Stime.Nano())
+	left := time.Duration(runtime.GOMAXPROCS(0))*passed - (m.own - last.own)
+	// The second number is the sum of all processors, in seconds, without what they wait for disks.
+	text, err := os.ReadFile("/proc/uptime")
+	_, idleText, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	seconds, parseErr := strconv.ParseFloat(idleText, 64)
+	if err == nil && parseErr == nil {
+		m.idle = time.Duration(seconds * float64(time.Second))
+		left = min(left, m.idle-last.idle)
+	}
+	return max(0, left)
+}
+
+// threadTime is how long the thread was on a processor.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // it fails for wrong arguments alone
+	return time.Duration(t.Nano())
 }

@@ -27,11 +27,14 @@ type Set struct {
 	OutputLimits        atomic.Pointer[settings.BufferLimits]
 	UsedBytes, MaxBytes atomic.Int64
 
-	// Loops is how many loops serve a listener of TCP, where there are loops. Each WorkPeriod a loop moves the clients
-	// that PlanMoves names to others. They are set before anything is served.
-	Loops      int
-	WorkPeriod time.Duration
-	PlanMoves  func(Work) []ClientMove
+	// Loops is how many loops serve a listener of TCP, where there are loops: with AutomaticLoops as many of them as
+	// the load needs, see [LoopPlanner]. Each WorkPeriod a loop moves the clients that PlanMoves names to others. They
+	// are set before anything is served.
+	Loops          int
+	AutomaticLoops bool
+	WorkPeriod     time.Duration
+	PlanMoves      func(Work) []ClientMove
+	usedLoops      atomic.Int32
 	// MovedConnections is how many clients were moved.
 	MovedConnections atomic.Uint64
 
@@ -64,6 +67,9 @@ type Executor interface {
 	// Commit executes what was taken, and answers it.
 	Commit()
 }
+
+// UsedLoops is how many loops have clients: 0 where there are no loops.
+func (s *Set) UsedLoops() int { return int(s.usedLoops.Load()) }
 
 // Add adds a client, unless there are as many as there may be.
 func (r *Set) Add(c *Conn, most int) bool {

@@ -1,6 +1,9 @@
 package conn
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // DefaultWorkPeriod is how long loops measure their work before one of them gives clients to another.
 const DefaultWorkPeriod = 100 * time.Millisecond
@@ -19,6 +22,8 @@ type Work struct {
 	// Busy is how long each loop was not waiting, and Own the index of the loop that asks.
 	Busy []time.Duration
 	Own  int
+	// Used is how many of the loops, the first ones, may have clients.
+	Used int
 	// Clients is the work of each client that the loop may move, and Total that of all its clients, in a
 	// unit of their own.
 	Clients []int64
@@ -28,30 +33,34 @@ type Work struct {
 // ClientMove moves a client, by its index, to a loop.
 type ClientMove struct{ Client, To int }
 
-// PlanMoves decides which clients the busiest loop gives to others: none if another loop asks, or if the gap between
-// the busiest and the least busy one is small. Each move makes the busier of two loops less busy, so a single client
-// that keeps a loop busy stays where it is.
+// PlanMoves decides which clients a loop gives to others. One that is not to be used gives all. Of the others the
+// busiest one gives some, unless the gap between it and the least busy one is small. Each such move makes the busier of
+// two loops less busy, so a single client that keeps a loop busy stays where it is.
 func PlanMoves(w Work) (moves []ClientMove) {
-	busy := append([]time.Duration(nil), w.Busy...)
+	busy := append([]time.Duration(nil), w.Busy[:w.Used]...)
+	// timeOf is what a client takes of the loop's time.
+	timeOf := func(client int) time.Duration {
+		return time.Duration(float64(w.Busy[w.Own]) * float64(w.Clients[client]) / float64(max(1, w.Total)))
+	}
+	if w.Own >= w.Used {
+		for i := range w.Clients {
+			least := leastBusy(busy)
+			busy[least] += max(timeOf(i), 1) // so that idle ones are spread as well
+			moves = append(moves, ClientMove{i, least})
+		}
+		return moves
+	}
 	moved := make([]bool, len(w.Clients))
 	for range w.Clients {
-		most, least := 0, 0
-		for i := range busy {
-			if busy[i] > busy[most] {
-				most = i
-			}
-			if busy[i] < busy[least] {
-				least = i
-			}
-		}
-		gap := busy[most] - busy[least]
-		if most != w.Own || gap <= w.Period/minWorkGap || w.Total == 0 {
+		least := leastBusy(busy)
+		gap := busy[w.Own] - busy[least]
+		if slices.Max(busy) > busy[w.Own] || gap <= w.Period/minWorkGap {
 			return moves
 		}
 		best, bestTime := -1, time.Duration(0)
-		for i, work := range w.Clients {
-			// What the client takes of the loop's time: nearest to half the gap is best.
-			t := time.Duration(float64(w.Busy[w.Own]) * float64(work) / float64(w.Total))
+		for i := range w.Clients {
+			// Nearest to half the gap is best.
+			t := timeOf(i)
 			if !moved[i] && t > 0 && t < gap*3/4 && (best < 0 || (gap/2-t).Abs() < (gap/2-bestTime).Abs()) {
 				best, bestTime = i, t
 			}
@@ -60,9 +69,61 @@ func PlanMoves(w Work) (moves []ClientMove) {
 			return moves
 		}
 		moved[best] = true
-		busy[most] -= bestTime
+		busy[w.Own] -= bestTime
 		busy[least] += bestTime
 		moves = append(moves, ClientMove{best, least})
 	}
 	return moves
+}
+
+// leastBusy is the index of the loop with the least to do.
+func leastBusy(busy []time.Duration) int {
+	return slices.Index(busy, slices.Min(busy))
+}
+
+// Use is how the processors of the machine were used in one period.
+type Use struct {
+	Period time.Duration
+	// Periods is how many have passed: more than one if the loops have slept.
+	Periods int
+	// Busy is how long each loop that is used was not waiting, and Thread how long all these were on a processor.
+	Busy   []time.Duration
+	Thread time.Duration
+	// Idle is how long processors had nothing to do that this process may use, in sum.
+	Idle time.Duration
+}
+
+// A [LoopPlanner] finds how many loops have clients: as few as carry the load. More than that would share the work
+// of a round, and so make rounds smaller, without being faster; the more so if the load itself needs the processors,
+// as one on the same machine does.
+type LoopPlanner struct{ more, fewer int }
+
+// periodsToGrow and periodsToShrink are how many periods in a row must ask for another loop, or for one less.
+const periodsToGrow, periodsToShrink = 5, 10
+
+// Step returns how many loops are to be used, of at most all.
+func (p *LoopPlanner) Step(u Use, all int) (used int) {
+	used = len(u.Busy)
+	var sum time.Duration
+	for _, b := range u.Busy {
+		sum += b
+	}
+	fits := sum < time.Duration(used-1)*u.Period*6/10
+	crowded := u.Idle < u.Period/10 && u.Thread < time.Duration(used)*u.Period-u.Period/2
+	p.more, p.fewer = p.more+1, p.fewer+u.Periods
+	if used == all || slices.Max(u.Busy) < u.Period*3/4 || u.Idle < u.Period/2 {
+		p.more = 0
+	}
+	if used == 1 || !fits && !crowded {
+		p.fewer = 0
+	}
+	switch {
+	case p.more == periodsToGrow:
+		*p = LoopPlanner{}
+		return used + 1
+	case p.fewer >= periodsToShrink:
+		*p = LoopPlanner{}
+		return used - 1
+	}
+	return used
 }

@@ -85,6 +85,7 @@ var mutants = map[string][]guard{
 	"serve-backlog-of-an-emptied-keyspace": {{folder: "internal/server", test: "TestAPipelineGoesOnInAnEmptiedKeyspace"}},
 	"serve-recycles-what-is-under-way":     {{folder: "internal/server", test: "TestMemoryOfWhatIsUnderWayIsNotUsedAgain"}},
 	"conn-mail-of-a-moved-client-is-lost":  {{folder: "internal/server", test: "TestLoops_ClientsThatAreMoved_LoseNothing"}},
+	"conn-loops-take-what-the-load-needs":  {{folder: "internal/server/conn", test: "TestLoopPlanner_UsesAsManyLoopsAsTheLoadNeeds"}},
 	"serve-staged-by-two-maps":             {{folder: "internal/server", test: "TestRound_WhileItsKeyMoves_KeepsTheOrderOfItsRequests"}},
 	"serve-replies-overtake":               {{folder: "internal/server", test: "TestRound_WhereOneStoreRefuses_IsAnsweredInOrder"}},
 	"serve-refused-comes-last":             {{folder: "internal/server", test: "TestAWorkerWaitsForNoField"}},
