@@ -154,6 +154,19 @@ func (n *Node) GroupHostAt(p partition.Position) *GroupHost {
 	}
 }
 
+// Locate returns the newest map, the index of the shard that has a position among those of the map, and the group that
+// serves it, as far as the map knows.
+func (n *Node) Locate(p partition.Position) (m *partition.Map, shard int, part *GroupHost) {
+	for {
+		m = n.published.Load()
+		shard = m.Index(p)
+		if part = n.lookupGroup(m.OwnerAt(shard).Group); part != nil {
+			return m, shard, part
+		}
+		runtime.Gosched() // as in GroupHostAt
+	}
+}
+
 // GroupSpan is a stretch of positions of one group.
 type GroupSpan struct {
 	Owner *GroupHost

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -47,6 +48,7 @@ type Node struct {
 	eventListeners atomic.Int32
 	// Counters counts what transactions do.
 	Counters Counters
+	loads    loadHistory
 
 	// ctx ends when the node is closed.
 	ctx       context.Context
@@ -66,7 +68,7 @@ func Open(opts Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{opts: opts, events: newEventLog(opts.Log)}
+	n := &Node{opts: opts, events: newEventLog(opts.Log), loads: loadHistory{meter: load.NewMeter()}}
 	n.groupHosts.Store(new([]*GroupHost))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.ctx, n.stop = ctx, cancel
@@ -78,6 +80,7 @@ func Open(opts Options) (*Node, error) {
 	}
 	if n.opts.HousekeepInterval > 0 {
 		n.runBackground(n.housekeepDropped)
+		n.runBackground(n.sampleLoads)
 	}
 	if n.opts.Log != nil {
 		n.runBackground(n.watchStores)

@@ -15,6 +15,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // backlog is what a client has asked for and what could not be done at once, in order. As long as
@@ -49,6 +50,10 @@ type task struct {
 	// exclusive reports whether it is executed by itself, and may wait for as long as it takes.
 	exclusive bool
 	readRow   *group.ReadRow // of a GET that is on a trip
+	// readTime is its share of the time of that trip, readShard the index of its shard in readMap.
+	readTime  time.Duration
+	readMap   *partition.Map
+	readShard int
 }
 
 // isStageable reports whether the worker stages it, unless it is a GET whose row is read.
@@ -343,7 +348,8 @@ func (w *worker) restageTask(c *client) bool {
 	}
 	c.setStagedUser(u)
 	r := t.request
-	row, part := w.locateKey(c, r.Args[r.Spec.Keys.First])
+	at := w.locateKey(c, r.Args[r.Spec.Keys.First])
+	row, part := at.row, at.groupHost
 	if part == nil {
 		return false // it is busy
 	}
@@ -364,7 +370,7 @@ func (w *worker) restageTask(c *client) bool {
 	}
 	c.backlog.done++
 	w.stagedBytes += size
-	w.stageRequest(c, r, row, part, cmd).refusals = t.refusals
+	w.stageRequest(c, r, at, cmd).refusals = t.refusals
 	return true
 }
 

@@ -165,7 +165,8 @@ func TestAGroupGetsWhatItKnowsTheRowsOf(t *testing.T) {
 	w.commit()
 	h.waitIdle()
 	w.takeRequests(h.c, nil)
-	row, part := w.locateKey(h.c, []byte("k0"))
+	at := w.locateKey(h.c, []byte("k0"))
+	row, part := at.row, at.groupHost
 	if _, known := part.Group.LookupSize(row); len(w.staged) != 1 || !known {
 		t.Errorf("%d requests are staged when their rows were fetched", len(w.staged))
 	}

@@ -7,8 +7,10 @@ import (
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -24,9 +26,10 @@ type stagedRequest struct {
 	c        *client
 	request  redis.Request
 	keyspace *node.Keyspace
-	command  command.Command // of a single one
-	unit     *unit           // of any other
-	refusals int8            // see task
+	command  command.Command     // of a single one
+	unit     *unit               // of any other
+	load     *load.ShardRecorder // of the shard of a single one
+	refusals int8                // see task
 	// batch executes it, as the one at index.
 	batch *batch
 	index int
@@ -49,6 +52,9 @@ func (w *worker) stage(part *node.GroupHost, a stagedRequest, r group.Request) *
 	a.batch, a.index = b, b.pipeline.Len()
 	b.pipeline.Add(part.Group, r, a.c.ID)
 	a.c.Staged++
+	if len(w.staged) == 0 {
+		w.stagedAt = time.Now()
+	}
 	w.staged = append(w.staged, a)
 	return &w.staged[len(w.staged)-1]
 }
@@ -86,11 +92,13 @@ func (w *worker) executeStaged() {
 			}
 		}
 		w.recordRequestTimes(took)
+		w.flushStagedLoad(took, began.Sub(w.stagedAt))
 		for _, b := range w.usedBatches {
 			b.pipeline.Reset()
 		}
 		clear(w.staged)
 	}
+	w.returnLoad()
 	w.usedBatches, w.staged, w.stagedBytes, w.stagedMap, w.hasWaited = w.usedBatches[:0], w.staged[:0], 0, nil, false
 	w.rowKeys = w.rowKeys[:0]
 	clear(w.heldArgs)
@@ -144,7 +152,7 @@ func (w *worker) replyStaged(a *stagedRequest) (executed bool) {
 	}
 	start := len(c.Out.Bytes)
 	a.writeReply(&c.Out, reply, err)
-	c.FinishReply(a.commandSpec(), start)
+	w.recordStaged(a, c.finishOp(a.commandSpec(), start))
 	c.NotifyOutput()
 	return true
 }
@@ -168,6 +176,7 @@ func (w *worker) holdReply(a *stagedRequest, reply command.Reply, err error) {
 	c, spec := a.c, a.commandSpec()
 	held := redis.Writer{Version: c.Out.Version, Limit: c.Out.Limit}
 	a.writeReply(&held, reply, err)
+	w.recordStaged(a, load.Op{BytesOut: len(held.Bytes), Failed: resp.IsError(held.Bytes)})
 	c.backlog.addRefused(task{keyspace: a.keyspace, user: c.stagedUser, run: func(context.Context) {
 		c.WriteReply(spec, func(out *redis.Writer) {
 			out.Bytes = append(out.Bytes, held.Bytes...)

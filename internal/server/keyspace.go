@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/engine"
@@ -39,7 +40,7 @@ func (t *task) buildCommand(p partition.Position) (command.Command, error) {
 // wait for that, need not wait for the disk: one that only reads does so from a snapshot, and what another needs is
 // brought into memory first.
 func (s *Server) runExclusive(ctx context.Context, c *client, t *task) {
-	r, p := &t.request, t.keyPosition()
+	r, p, began := &t.request, t.keyPosition(), time.Now()
 	cmd, err := t.buildCommand(p)
 	var reply command.Reply
 	switch {
@@ -55,7 +56,10 @@ func (s *Server) runExclusive(ctx context.Context, c *client, t *task) {
 		return
 	}
 	reply.Err = err
-	c.WriteReply(r.Spec, func(out *redis.Writer) { r.Spec.WriteReply(out, r, cmd, reply) })
+	start := len(c.Out.Bytes)
+	r.Spec.WriteReply(&c.Out, r, cmd, reply)
+	c.recordTask(t, p, c.finishOp(r.Spec, start), began)
+	c.NotifyOutput()
 }
 
 // readSnapshot executes a command that only reads on a snapshot of the store that has a position, wherever it goes

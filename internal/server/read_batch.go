@@ -100,8 +100,10 @@ func (s *Server) planReadBatch(clients []*client) *readBatch {
 			start := len(t.rowKeys)
 			t.rowKeys = a.appendRowKey(t.rowKeys) // if it grows, the others stay where they are
 			row := group.RowKey(t.rowKeys[start:len(t.rowKeys):len(t.rowKeys)])
-			w := t.forGroup(s.node.GroupHostAt(row.Position()))
+			m, shard, part := s.node.Locate(row.Position())
+			w := t.forGroup(part)
 			if front {
+				a.readMap, a.readShard = m, shard
 				w.readRows, w.readTasks = append(w.readRows, row), append(w.readTasks, a)
 			} else {
 				w.prefetchRows = append(w.prefetchRows, row)
@@ -132,9 +134,11 @@ func (t *readBatch) forGroup(part *node.GroupHost) *groupReads {
 func (t *readBatch) fetchRows(ctx context.Context, nonBlocking bool) {
 	for i := range t.groups {
 		w := &t.groups[i]
+		began := time.Now()
 		w.groupHost.Group.ReadRows(ctx, &w.results, w.readRows, nonBlocking)
+		share := time.Since(began) / time.Duration(max(1, len(w.readTasks)))
 		for i, a := range w.readTasks {
-			a.readRow = &w.results.Rows[i]
+			a.readRow, a.readTime = &w.results.Rows[i], share
 		}
 	}
 }

@@ -125,7 +125,7 @@ func New(db *cleave.DB, o Options) *Server {
 	s.coldReader.s = s
 	s.clients = conn.NewSet(s.ctx, &s.running, s.stats, o.Log, o.Now, func(isLoop bool) conn.Executor {
 		if isLoop {
-			return newWorker(s, rowKeyBytes)
+			return newLoopWorker(s)
 		}
 		return newWorker(s, streamRowKeyBytes)
 	})

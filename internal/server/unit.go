@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -35,6 +36,8 @@ type unit struct {
 	watchedChanged bool
 	// freesSpace reports that what it wrote gives room back: see IsUrgent.
 	freesSpace bool
+	// loads count what is asked of the shards of all its keys, if it is staged.
+	loads []*load.ShardRecorder
 	// misses are the keys that it did not find, if they are to be published.
 	misses []missedKey
 }
@@ -240,7 +243,7 @@ func (w *worker) beginUnit(c *client, u *unit) {
 		return
 	}
 	m := w.s.node.Map()
-	part, p := w.s.findSingleGroup(u)
+	part, p := w.findSingleGroup(u)
 	size, known := 0, false
 	if part != nil && w.sharesMap(m) {
 		size, known = u.sizeInMemory(part)
@@ -331,18 +334,20 @@ func (u *unit) checkKeys() error {
 
 // findSingleGroup returns the part that has all keys of a unit, and the position of one of them;
 // nil if there is none, or if it needs more than a group knows.
-func (s *Server) findSingleGroup(u *unit) (part *node.GroupHost, first partition.Position) {
+func (w *worker) findSingleGroup(u *unit) (part *node.GroupHost, first partition.Position) {
 	if len(u.items) == 0 {
 		return nil, nil
 	}
 	for k, key := range u.allKeys {
 		p := k.AppendPosition(nil, key)
+		m, shard, host := w.s.node.Locate(p)
 		if first == nil {
-			part, first = s.node.GroupHostAt(p), p
+			part, first = host, p
 		}
-		if s.node.GroupHostAt(p) != part || k != u.items[0].keyspace || part.Group.WriteDelay(p) > 0 || part.Group.HasLargeRequest() {
+		if host != part || k != u.items[0].keyspace || part.Group.WriteDelay(p) > 0 || part.Group.HasLargeRequest() {
 			return nil, nil // a transaction waits as long as it has to
 		}
+		u.loads = append(u.loads, w.shardLoad(m, shard))
 	}
 	for i := range u.items {
 		if u.items[i].Spec.Flags&(redis.ServerCommand|redis.Heavy) != 0 {
@@ -396,6 +401,7 @@ func (s *Server) runUnit(ctx context.Context, u *unit) {
 }
 
 func (s *Server) runUnitInTxn(ctx context.Context, u *unit) {
+	began := time.Now()
 	err := s.evalUnitInTxn(ctx, u)
 	for errors.Is(err, node.ErrNoKeyspace) && s.refreshKeyspaces(ctx, u) {
 		err = s.evalUnitInTxn(ctx, u)
@@ -410,7 +416,7 @@ func (s *Server) runUnitInTxn(ctx context.Context, u *unit) {
 	default:
 		s.writeMultiReplies(ctx, u)
 	}
-	c.FinishReply(u.commandSpec(), start)
+	c.recordUnit(u, c.finishOp(u.commandSpec(), start), began)
 	c.NotifyOutput()
 }
 

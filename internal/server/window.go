@@ -8,6 +8,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/acl"
 	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
@@ -20,11 +21,10 @@ var getSpec, setSpec = redis.SpecByName("get"), redis.SpecByName("set")
 // Invariant: those that wait are of one client, whose requests are taken; all that it asks
 // for else comes after them.
 type windowEntry struct {
-	c         *client
-	user      *acl.User // the user whose permissions were checked
-	groupHost *node.GroupHost
-	row       group.RowKey
-	prefetch  group.Lookup
+	c    *client
+	user *acl.User // the user whose permissions were checked
+	keyLocation
+	prefetch group.Lookup
 	// key is that of a GET that is answered past the queue of its group. It is good until
 	// the client's next bytes are taken.
 	key []byte
@@ -35,20 +35,20 @@ type windowEntry struct {
 
 // addGetToWindow begins a GET. Several are answered together: most of the time of one is waiting
 // for memory, and they wait for it together.
-func (w *worker) addGetToWindow(c *client, key []byte, row group.RowKey, part *node.GroupHost) {
+func (w *worker) addGetToWindow(c *client, key []byte, at keyLocation) {
 	w.windowGets++
-	w.addToWindow(windowEntry{c: c, groupHost: part, row: row, key: key})
+	w.addToWindow(windowEntry{c: c, keyLocation: at, key: key})
 }
 
 // addRequestToWindow begins another request. Whether its row is in memory is asked for several
 // together too.
-func (w *worker) addRequestToWindow(c *client, r redis.Request, row group.RowKey, part *node.GroupHost) {
-	cmd := w.buildOrReject(c, &r, row)
+func (w *worker) addRequestToWindow(c *client, r redis.Request, at keyLocation) {
+	cmd := w.buildOrReject(c, &r, at.row)
 	if cmd == nil {
 		return
 	}
 	c.Staged++ // until it is staged
-	w.addToWindow(windowEntry{c: c, groupHost: part, row: row, command: cmd, request: r})
+	w.addToWindow(windowEntry{c: c, keyLocation: at, command: cmd, request: r})
 }
 
 func (w *worker) addToWindow(l windowEntry) {
@@ -99,7 +99,9 @@ const windowsPerTiming = 4
 // recordReadTimes notes how long the reads took that were answered.
 func (w *worker) recordReadTimes() {
 	if w.unrecordedReads > 0 {
-		w.s.stats.RecordTime(getSpec, w.unrecordedReads, w.readTime, w.readTime*time.Duration(w.unrecordedReads))
+		together := w.readTime * time.Duration(w.unrecordedReads)
+		w.s.stats.RecordTime(getSpec, w.unrecordedReads, w.readTime, together)
+		w.roundReads, w.roundReadTime = w.roundReads+w.unrecordedReads, w.roundReadTime+together
 	}
 	w.unrecordedReads = 0
 }
@@ -109,6 +111,7 @@ func (w *worker) flushCounts() {
 	w.calls.Flush()
 	w.recordReadTimes()
 	w.untimedWindows = 0
+	w.flushReadLoad()
 }
 
 // stageIfInMemory stages a request if its row is known in memory. If not, the row is brought
@@ -125,7 +128,7 @@ func (w *worker) stageIfInMemory(l *windowEntry) {
 		return
 	}
 	w.stagedBytes += size
-	w.stageRequest(c, l.request, l.row, l.groupHost, l.command)
+	w.stageRequest(c, l.request, l.keyLocation, l.command)
 }
 
 // isBlindWrite reports whether a request is executed without a look at the row that it replaces.
@@ -153,7 +156,9 @@ func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 	if cap(w.rowBuf) > conn.MaxRetainedBytes {
 		w.rowBuf = nil
 	}
-	c.FinishReply(getSpec, start)
+	o := c.finishOp(getSpec, start)
+	o.BytesIn = getRequestBytes + resp.BulkBytes(len(l.key))
+	l.load.Record(o, 0)
 	c.NotifyOutput()
 	return true
 }
@@ -177,9 +182,12 @@ func newGetRequest(key []byte) redis.Request {
 
 var getArg = []byte("GET")
 
+// getRequestBytes is how many bytes a GET has on the wire but for its key.
+const getRequestBytes = len("*2\r\n$3\r\nGET\r\n")
+
 // runGet answers a GET, and waits as long as it takes.
 func (s *Server) runGet(ctx context.Context, c *client, t *task) {
-	start := len(c.Out.Bytes)
+	start, began := len(c.Out.Bytes), time.Now()
 	p := t.keyPosition()
 	err := s.withGroup(ctx, p, func(part *node.GroupHost) error {
 		s.prefetchRow(ctx, part, p)
@@ -198,12 +206,12 @@ func (s *Server) runGet(ctx context.Context, c *client, t *task) {
 	if err != nil {
 		c.Out.Fail(err)
 	}
-	c.FinishReply(getSpec, start)
+	c.recordTask(t, p, c.finishOp(getSpec, start), began)
 }
 
 // replyReadRow answers a GET of a row that was read.
 func (c *client) replyReadRow(t *task) {
 	start := len(c.Out.Bytes)
 	c.writeGetReply(t.readRow.Row, t.readRow.Found)
-	c.FinishReply(getSpec, start)
+	c.recordReadTask(t, c.finishOp(getSpec, start))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/internal/storage/rowcache"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
@@ -57,6 +58,15 @@ type worker struct {
 	// timed, and untimed how many looks come before another is.
 	unrecordedReads, untimedWindows int
 	readTime                        time.Duration
+
+	// load counts what is asked of shards; nil between the rounds of a stream: see shardLoad. roundReads is how many of
+	// the operations that it has counted were answered by windows, and roundReadTime how long those took together.
+	// stagedAt is when the first of those that are staged was.
+	load          *load.Recorder
+	ownsLoad      bool
+	roundReads    int
+	roundReadTime time.Duration
+	stagedAt      time.Time
 }
 
 const (
@@ -78,6 +88,13 @@ func newWorker(s *Server, room int) *worker {
 		s: s, batches: map[*store.Store]*batch{}, rowKeys: make([]byte, 0, room), window: make([]windowEntry, 0, rowcache.MaxPrefetchKeys),
 		hasProcessors: runtime.GOMAXPROCS(0) > 1, calls: s.stats.NewCallBuffer(),
 	}
+}
+
+// newLoopWorker returns the worker of a loop, which has counters of its own.
+func newLoopWorker(s *Server) *worker {
+	w := newWorker(s, rowKeyBytes)
+	w.load, w.ownsLoad = s.node.Meter().NewRecorder(), true
+	return w
 }
 
 // Accept implements [conn.Executor].
@@ -211,29 +228,29 @@ func (w *worker) beginSingle(c *client, r redis.Request) {
 		w.enqueueRequest(c, r, c.stagedUser)
 		return
 	}
-	row, part := w.locateKey(c, key)
+	at := w.locateKey(c, key)
 	switch {
-	case part == nil:
+	case at.groupHost == nil:
 		w.enqueueRequest(c, r, c.stagedUser) // behind what was refused
 	case r.Spec == getSpec && c.Staged == 0:
-		w.addGetToWindow(c, key, row, part)
-	case part.Group.HasLargeRequest(): // all clients of the worker would wait for it
+		w.addGetToWindow(c, key, at)
+	case at.groupHost.Group.HasLargeRequest(): // all clients of the worker would wait for it
 		w.flushWindow()
 		w.enqueueExclusive(c, r, c.stagedUser)
-	case r.Spec.Flags&redis.Write != 0 && part.Group.WriteDelay(row.Position()) > 0:
+	case r.Spec.Flags&redis.Write != 0 && at.groupHost.Group.WriteDelay(at.row.Position()) > 0:
 		w.flushWindow()
 		w.enqueueRequest(c, r, c.stagedUser)
-	case len(w.window) == 0 && w.isBlindWrite(&r, part):
-		w.stageSingle(c, r, row, part)
+	case len(w.window) == 0 && w.isBlindWrite(&r, at.groupHost):
+		w.stageSingle(c, r, at)
 	default:
-		w.addRequestToWindow(c, r, row, part)
+		w.addRequestToWindow(c, r, at)
 	}
 }
 
 // stageSingle stages a request that is one command on one key.
-func (w *worker) stageSingle(c *client, r redis.Request, row group.RowKey, part *node.GroupHost) {
-	if cmd := w.buildOrReject(c, &r, row); cmd != nil {
-		w.stageRequest(c, r, row, part, cmd)
+func (w *worker) stageSingle(c *client, r redis.Request, at keyLocation) {
+	if cmd := w.buildOrReject(c, &r, at.row); cmd != nil {
+		w.stageRequest(c, r, at, cmd)
 	}
 }
 
@@ -257,33 +274,39 @@ func (w *worker) buildCommand(r *redis.Request, row group.RowKey) (command.Comma
 }
 
 // stageRequest adds a command to those of its group.
-func (w *worker) stageRequest(c *client, r redis.Request, row group.RowKey, part *node.GroupHost, cmd command.Command) *stagedRequest {
-	return w.stage(part, stagedRequest{c: c, request: r, keyspace: c.keyspace, command: cmd},
-		group.Request{Command: cmd, Key: row.Position(), Gate: newGate(c.keyspace, r.Spec), NonBlocking: true, ReadOnly: r.Spec.Flags&redis.Write == 0})
+func (w *worker) stageRequest(c *client, r redis.Request, at keyLocation, cmd command.Command) *stagedRequest {
+	return w.stage(at.groupHost, stagedRequest{c: c, request: r, keyspace: c.keyspace, command: cmd, load: at.load},
+		group.Request{Command: cmd, Key: at.row.Position(), Gate: newGate(c.keyspace, r.Spec), NonBlocking: true, ReadOnly: r.Spec.Flags&redis.Write == 0})
 }
 
-// locateKey returns the row key of a key, which is good until the round ends, and the part
-// that has it. What is staged by an older map is executed before. If the client has to wait for that, the part
-// is nil.
-func (w *worker) locateKey(c *client, key []byte) (group.RowKey, *node.GroupHost) {
+// keyLocation is where a key is by the map of the round: its row key, which is good until the round ends, the group
+// that serves it, and what the worker counts of its shard.
+type keyLocation struct {
+	row       group.RowKey
+	groupHost *node.GroupHost
+	load      *load.ShardRecorder
+}
+
+// locateKey returns where a key is. What is staged by an older map is executed before. If the client has to wait for
+// that, there is no group.
+func (w *worker) locateKey(c *client, key []byte) keyLocation {
 	if cap(w.rowKeys)-len(w.rowKeys) < 2*len(key)+16 {
 		w.executeStaged()
 		if c.Busy {
-			return nil, nil
+			return keyLocation{}
 		}
 		w.schedulePending()
 	}
 	start := len(w.rowKeys)
 	w.rowKeys = c.keyspace.AppendPosition(group.AppendRowKeyPrefix(w.rowKeys), key)
 	row := group.RowKey(w.rowKeys[start:len(w.rowKeys):len(w.rowKeys)])
-	m := w.s.node.Map()
-	part := w.s.node.GroupHostAt(row.Position())
+	m, shard, part := w.s.node.Locate(row.Position())
 	if w.sharesMap(m) {
-		return row, part
+		return keyLocation{row, part, w.shardLoad(m, shard)}
 	}
 	w.executeStaged()
 	if c.Busy {
-		return nil, nil
+		return keyLocation{}
 	}
 	w.schedulePending()
 	return w.locateKey(c, key)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -39,6 +40,9 @@ func (r *Request) ArgBytes() int {
 	}
 	return n
 }
+
+// WireBytes is how many bytes it has on the wire, if it is no line.
+func (r *Request) WireBytes() int { return resp.RequestBytes(r.Args) }
 
 // slab gives out values of one type and takes them back all at once, so that the
 // commands of a busy connection cost no garbage.

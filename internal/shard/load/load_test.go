@@ -95,12 +95,13 @@ func TestMeter_MapChangesUnderLoad_LosesNothing(t *testing.T) {
 				m, o := published.Load(), randomOp(r)
 				s := b.At(m, slotIndex(m, r.IntN(16384)))
 				if i%3 == 0 {
-					b.Flush(time.Microsecond) // what was located before stays good
+					b.SetTimes(1, 1, 1)
+					b.Flush() // what was located before stays good
 				}
-				s.RecordQuick(o)
+				s.Record(o, 0)
 				tr.record(o)
 			}
-			b.Flush(time.Microsecond)
+			b.Flush()
 		})
 		counting.Go(func() {
 			r := rand.New(rand.NewPCG(2, uint64(worker)))
@@ -138,12 +139,12 @@ func TestMeter_MapChangesUnderLoad_LosesNothing(t *testing.T) {
 func TestMeter_SplitShard_KeepsItsCountsWithTheFirstPiece(t *testing.T) {
 	meter, m := NewMeter(), newMap(t, 4)
 	b := meter.NewRecorder()
-	b.At(m, slotIndex(m, 100)).RecordQuick(Op{BytesIn: 3})
+	b.At(m, slotIndex(m, 100)).Record(Op{BytesIn: 3}, 0)
 	parent := slotShard(m, 100)
 	split := applyEdit(t, m, partition.Split{Shard: parent, In: &hashSpace, At: []partition.Position{hashSpace.SlotSpan(50).Start}})
-	b.At(split, slotIndex(split, 10)).RecordQuick(Op{BytesIn: 4})
-	b.At(split, slotIndex(split, 100)).RecordQuick(Op{BytesIn: 5})
-	b.Flush(0)
+	b.At(split, slotIndex(split, 10)).Record(Op{BytesIn: 4}, 0)
+	b.At(split, slotIndex(split, 100)).Record(Op{BytesIn: 5}, 0)
+	b.Flush()
 	loads := meter.Read()
 	if first := loads.Of(parent); first.Reads != 2 || first.BytesIn != 7 {
 		t.Errorf("the first piece has %+v", first.OpCounts)
@@ -152,8 +153,8 @@ func TestMeter_SplitShard_KeepsItsCountsWithTheFirstPiece(t *testing.T) {
 		t.Errorf("the new piece has %+v", other.OpCounts)
 	}
 	merged := applyEdit(t, split, partition.Merge{Left: parent, Right: slotShard(split, 100)})
-	b.At(merged, slotIndex(merged, 100)).RecordQuick(Op{Write: true})
-	b.Flush(0)
+	b.At(merged, slotIndex(merged, 100)).Record(Op{Write: true}, 0)
+	b.Flush()
 	loads = meter.Read()
 	if got := loads.Of(parent); got.Reads != 2 || got.Writes != 1 {
 		t.Errorf("after the merge it has %+v", got.OpCounts)
@@ -163,17 +164,18 @@ func TestMeter_SplitShard_KeepsItsCountsWithTheFirstPiece(t *testing.T) {
 	}
 }
 
-func TestRecorder_Flush_GivesEachOperationATime(t *testing.T) {
+func TestRecorder_SetTimes_GivesEachOperationATime(t *testing.T) {
 	meter, m := NewMeter(), newMap(t, 2)
 	b := meter.NewRecorder()
 	s := b.At(m, slotIndex(m, 1))
 	for range 5 {
-		s.RecordQuick(Op{})
+		s.Record(Op{}, 0)
 	}
-	s.Record(Op{Write: true})
-	s.RecordTimes(1, 10*time.Microsecond, time.Millisecond, 3*time.Millisecond)
-	b.Flush(2 * time.Microsecond)
-	b.Flush(time.Hour) // nothing is left that has taken so long
+	b.SetTimes(10*time.Microsecond, 2*time.Microsecond, 0)
+	s.Record(Op{Write: true}, 3*time.Millisecond)
+	b.SetTimes(10*time.Microsecond, time.Millisecond, time.Hour)
+	b.SetTimes(time.Hour, time.Hour, time.Hour) // nothing is left that has taken so long
+	b.Flush()
 	got := meter.Read().Of(slotShard(m, 1))
 	if got.Busy != 20*time.Microsecond || got.Service.SumNS != uint64(time.Millisecond+10*time.Microsecond) || got.Wait.SumNS != uint64(3*time.Millisecond) {
 		t.Errorf("busy %v, service %d ns, wait %d ns", got.Busy, got.Service.SumNS, got.Wait.SumNS)
@@ -241,9 +243,10 @@ func BenchmarkRecorder(b *testing.B) {
 	recorder := meter.NewRecorder()
 	i := 0
 	for b.Loop() {
-		recorder.At(m, i&15).RecordQuick(Op{BytesIn: 30, BytesOut: 70})
+		recorder.At(m, i&15).Record(Op{BytesIn: 30, BytesOut: 70}, 0)
 		if i++; i%1024 == 0 {
-			recorder.Flush(time.Microsecond)
+			recorder.SetTimes(time.Microsecond, time.Microsecond, 0)
+			recorder.Flush()
 		}
 	}
 }

@@ -164,6 +164,9 @@ func (op Operation) End(o Op) {
 // Read returns what was counted.
 func (m *Meter) Read() *Loads { return m.read(true) }
 
+// ReadCounts is Read without Service and Wait, for callers that come often.
+func (m *Meter) ReadCounts() *Loads { return m.read(false) }
+
 func (m *Meter) read(histograms bool) *Loads {
 	l := &Loads{byID: map[partition.ShardID]*ShardLoad{}}
 	for i := range m.shared {

@@ -15,20 +15,21 @@ type Recorder struct {
 	shards []*ShardRecorder // by their index in m; nil for those of which nothing was counted
 	byID   map[partition.ShardID]*ShardRecorder
 	// used are those that have counted something.
-	used  []*ShardRecorder
-	quick int // operations whose time is recorded by the next flush
+	used    []*ShardRecorder
+	untimed int // operations that have no time yet
 }
 
 // ShardRecorder is what a recorder has counted of one shard. It stays good when the map changes.
 type ShardRecorder struct {
-	recorder *Recorder
-	cell     *cell
-	isUsed   bool
-	op       [2]uint64 // reads and writes
-	bytesIn  uint64
-	bytesOut uint64
-	errors   uint64
-	quick    int
+	recorder      *Recorder
+	cell          *cell
+	isUsed        bool
+	reads, writes uint64
+	bytesIn       uint64
+	bytesOut      uint64
+	errors        uint64
+	untimed       int // operations that have no time yet
+	delayed       int // those of them whose wait is noted
 
 	busy, service, wait         time.Duration
 	serviceUsed, waitUsed       uint32 // bits of the buckets that are not 0
@@ -66,82 +67,85 @@ func (r *Recorder) makeShard(i int) *ShardRecorder {
 	return s
 }
 
-// RecordQuick counts an operation that was answered at once, and whose time is not known: see [Recorder.Flush].
-func (s *ShardRecorder) RecordQuick(o Op) {
-	s.Record(o)
-	s.quick++
-	s.recorder.quick++
-}
-
-// Record counts an operation, but for its time.
-func (s *ShardRecorder) Record(o Op) {
+// Record counts an operation. It has waited for so long before it came to the batch that [Recorder.SetTimes] gives the
+// time of.
+func (s *ShardRecorder) Record(o Op, waited time.Duration) {
 	if !s.isUsed {
-		s.markUsed()
+		s.isUsed = true
+		s.recorder.used = append(s.recorder.used, s)
 	}
 	if o.Write {
-		s.op[1]++
+		s.writes++
 	} else {
-		s.op[0]++
+		s.reads++
 	}
 	s.bytesIn += uint64(o.BytesIn)
 	s.bytesOut += uint64(o.BytesOut)
 	if o.Failed {
 		s.errors++
 	}
-}
-
-func (s *ShardRecorder) markUsed() {
-	s.isUsed = true
-	s.recorder.used = append(s.recorder.used, s)
-}
-
-// RecordTimes notes the times of n operations: what they took together, how long each took, and how long each waited
-// before.
-func (s *ShardRecorder) RecordTimes(n int, busy, service, wait time.Duration) {
-	if !s.isUsed {
-		s.markUsed()
+	s.untimed++
+	s.recorder.untimed++
+	if waited > 0 {
+		s.addWaits(1, waited)
+		s.delayed++
 	}
+}
+
+// addTimes notes how much time was spent on n operations, and how long each took.
+func (s *ShardRecorder) addTimes(n int, busy, service time.Duration) {
 	s.busy += busy
 	s.service += time.Duration(n) * service
-	s.wait += time.Duration(n) * wait
-	i, j := bucketOf(service), bucketOf(wait)
+	i := bucketOf(service)
 	s.serviceBuckets[i] += uint32(n)
-	s.waitBuckets[j] += uint32(n)
 	s.serviceUsed |= 1 << i
-	s.waitUsed |= 1 << j
 }
 
-// Flush adds what was counted to the counts that others read. Each operation that was answered at once has taken so
-// long.
-func (r *Recorder) Flush(quick time.Duration) {
+// addWaits notes how long each of n operations has waited.
+func (s *ShardRecorder) addWaits(n int, wait time.Duration) {
+	s.wait += time.Duration(n) * wait
+	i := bucketOf(wait)
+	s.waitBuckets[i] += uint32(n)
+	s.waitUsed |= 1 << i
+}
+
+// SetTimes gives all operations that have no time yet one: how much was spent on all of them, which is shared out
+// evenly, how long each took, and how long those waited that have not waited before.
+func (r *Recorder) SetTimes(together, service, wait time.Duration) {
+	if r.untimed == 0 {
+		return
+	}
+	busy := together / time.Duration(r.untimed)
 	for _, s := range r.used {
-		if s.quick > 0 {
-			s.RecordTimes(s.quick, time.Duration(s.quick)*quick, quick, 0)
+		if s.untimed > 0 {
+			s.addTimes(s.untimed, time.Duration(s.untimed)*busy, service)
 		}
+		if n := s.untimed - s.delayed; n > 0 {
+			s.addWaits(n, wait)
+		}
+		s.untimed, s.delayed = 0, 0
+	}
+	r.untimed = 0
+}
+
+// Flush adds what was counted to the counts that others read.
+func (r *Recorder) Flush() {
+	for _, s := range r.used {
 		s.flush()
 	}
-	r.used, r.quick = r.used[:0], 0
+	r.used = r.used[:0]
 }
-
-// QuickOps is how many operations the next flush gives a time.
-func (r *Recorder) QuickOps() int { return r.quick }
 
 func (s *ShardRecorder) flush() {
 	c := s.cell
-	addNonZero(&c.reads, s.op[0])
-	addNonZero(&c.writes, s.op[1])
+	addNonZero(&c.reads, s.reads)
+	addNonZero(&c.writes, s.writes)
 	addNonZero(&c.bytesIn, s.bytesIn)
 	addNonZero(&c.bytesOut, s.bytesOut)
 	addNonZero(&c.errors, s.errors)
-	if s.busy != 0 {
-		c.busyNS.Add(int64(s.busy))
-	}
-	if s.service != 0 {
-		c.serviceNS.Add(int64(s.service))
-	}
-	if s.wait != 0 {
-		c.waitNS.Add(int64(s.wait))
-	}
+	addNonZeroTime(&c.busyNS, s.busy)
+	addNonZeroTime(&c.serviceNS, s.service)
+	addNonZeroTime(&c.waitNS, s.wait)
 	for ; s.serviceUsed != 0; s.serviceUsed &= s.serviceUsed - 1 {
 		i := bits.TrailingZeros32(s.serviceUsed)
 		c.service[i].Add(uint64(s.serviceBuckets[i]))
@@ -152,6 +156,6 @@ func (s *ShardRecorder) flush() {
 		c.wait[i].Add(uint64(s.waitBuckets[i]))
 		s.waitBuckets[i] = 0
 	}
-	s.isUsed, s.op, s.bytesIn, s.bytesOut, s.errors, s.quick = false, [2]uint64{}, 0, 0, 0, 0
+	s.isUsed, s.reads, s.writes, s.bytesIn, s.bytesOut, s.errors = false, 0, 0, 0, 0, 0
 	s.busy, s.service, s.wait = 0, 0, 0
 }

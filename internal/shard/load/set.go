@@ -19,6 +19,17 @@ type Op struct {
 	BytesIn, BytesOut int
 }
 
+// Share is what one of n keys of a request has of it: an even share of the bytes. What is left of them, and an error,
+// is with the first.
+func (o Op) Share(key, n int) Op {
+	if key > 0 {
+		return Op{Write: o.Write, BytesIn: o.BytesIn / n, BytesOut: o.BytesOut / n}
+	}
+	o.BytesIn -= o.BytesIn / n * (n - 1)
+	o.BytesOut -= o.BytesOut / n * (n - 1)
+	return o
+}
+
 const (
 	// The buckets of times, of those of [actor.Histogram], which are powers of two nanoseconds: from about a
 	// microsecond, up to which nothing is distinguished, to about 8 seconds.
@@ -66,6 +77,12 @@ func (c *cell) addTimes(n int, busy, service, wait time.Duration) {
 func addNonZero(to *atomic.Uint64, n uint64) {
 	if n != 0 {
 		to.Add(n)
+	}
+}
+
+func addNonZeroTime(to *atomic.Int64, d time.Duration) {
+	if d != 0 {
+		to.Add(int64(d))
 	}
 }
 
