@@ -75,7 +75,7 @@
 //
 // A key has at most 16 KiB and may be empty, a value 64 MiB, a transaction 64 MiB
 // and 100,000 keys. One process opens a directory at a time. Even an empty one
-// takes about 65 MiB of disk for each store, for a log that is made ahead of need.
+// takes up to 4 MiB of disk for each store, for a log that is made ahead of need.
 // The clock that judges expiry is the machine's, also over a restart: set it with care.
 // If it is set back, time stands still until it has caught up, as what has expired
 // stays so. When the disk is full, writes are refused and reads go on.

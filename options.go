@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
@@ -51,8 +52,9 @@ type Options struct {
 	// Groups is how many groups execute commands, each by itself and one batch at
 	// a time, on keys of its own. It is for a new directory: one that has groups keeps
 	// them, whatever Groups says, as a [Regroup] may have changed their number since;
-	// [DB.Groups] returns them. Default one for each store. At least as many as there are stores, at most 1024. A transaction
-	// whose keys are in several groups of one store is committed by them together.
+	// [DB.Groups] returns them. Default one for each processor that Go uses, or one more so that each store has as many.
+	// At least as many as there are stores, at most 1024. A transaction whose keys are in several groups of one store
+	// is committed by them together.
 	Groups int
 	// CacheBytes is the room for rows in memory, of each store. Default 64 MiB.
 	// At least 64 KiB.
@@ -141,12 +143,22 @@ func memorySegmentBytes(cache int64) int64 {
 	return min(max(cache/32, minMemorySegmentBytes), maxMemorySegmentBytes)
 }
 
+// groupsOfNewDirectory is Groups, or a group for each processor, as many of each store.
+func (o Options) groupsOfNewDirectory() int {
+	if o.Groups != 0 {
+		return o.Groups
+	}
+	stores := max(o.Stores, 1)
+	perStore := (runtime.GOMAXPROCS(0) + stores - 1) / stores
+	return max(stores, min(perStore*stores, maxGroups))
+}
+
 func (o Options) toNodeOptions(dir string) (node.Options, error) {
 	if err := o.checkRanges(); err != nil {
 		return node.Options{}, err
 	}
 	no := node.Options{
-		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.QueueLimit, Refuse: o.FailWhenFull, Remember: o.RequestTTL,
+		Dir: dir, Stores: o.Stores, Groups: o.groupsOfNewDirectory(), Queue: o.QueueLimit, Refuse: o.FailWhenFull, Remember: o.RequestTTL,
 		Durability: wal.Durability(o.Durability), Log: o.Logger,
 		Store: store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes, Preload: o.Preload, Linger: applyLinger},
 	}

@@ -204,7 +204,7 @@ var settings = []Setting{
 		Help: "with storage memory: bytes beyond which writes are\nrefused, such as 2gb; 0 for no limit"},
 	{Name: "stores", Kind: Number, Max: 64, Default: "0", Help: "how many logs and stores a new directory gets; 0 for one;\nlater the same number, or 0"},
 	{Name: "groups", Kind: Number, Max: 1024, Default: "0",
-		Help: "how many groups execute commands in a new directory;\n0 for one for each store; later cleave group resize changes it"},
+		Help: "how many groups execute commands in a new directory;\n0 for one for each processor; cleave group resize changes it"},
 	{Name: "cache-mib", Kind: Number, Max: 1 << 24, Default: "0", Placeholder: "MiB", Unit: "MiB",
 		Help: "memory for rows, of each store, in MiB; 0 for a quarter of\nwhat the process may take, divided by stores, at most 512"},
 	{Name: "block-cache-mib", Kind: Number, Max: 1 << 24, Default: "0", Placeholder: "MiB", Unit: "MiB",
