@@ -50,6 +50,7 @@ var layers = map[string]int{
 	"shardmap":  2,
 	"actor":     2,
 	"affinity":  2,
+	"heat":      1,
 	"hotkey":    2,
 	"cache":     2,
 
@@ -113,7 +114,7 @@ var layers = map[string]int{
 // purePackages lists the packages that decide. They are handed time, randomness and
 // I/O, so that the simulator can own them and a test can replay them.
 var purePackages = []string{
-	"route", "key", "affinity", "partition", "saga/machine",
+	"route", "key", "affinity", "partition", "heat", "saga/machine",
 	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover",
 	"internal/testkit/check", "internal/shard/index", "internal/patterns/splitcount", "internal/patterns/delivery", "internal/patterns/watchbuffer", "internal/patterns/freshness",
 	"internal/throttle",
