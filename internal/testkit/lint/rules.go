@@ -56,6 +56,9 @@ var layers = map[string]int{
 
 	"route/meter": 3,
 
+	"advisor/internal/sketch": 0,
+	"advisor":                 3,
+
 	"internal/shard/effect": 2,
 
 	"internal/shard/load":    3,
