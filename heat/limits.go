@@ -1,5 +1,7 @@
 package heat
 
+import "time"
+
 // maxWindows bounds what one shard takes: more windows show nothing that their neighbours do not.
 const maxWindows = 8
 
@@ -13,3 +15,20 @@ const (
 	// maxNameBytes is how much is kept of the name of a command or a client.
 	maxNameBytes = 64
 )
+
+const (
+	// minRangeSamples and maxRangeSamples bound the sample of ranges: a few operations show nothing, and a million take
+	// half a gigabyte with the longest keys.
+	minRangeSamples, maxRangeSamples = 16, 1 << 20
+	// rangesStream keeps the random numbers of a sample of ranges apart from others of the same seed.
+	rangesStream = 0x72616e676573
+	// maxPieces bounds the pieces of one split.
+	maxPieces = 1024
+	// costBytes is how many bytes cost as much as an operation: copying a KiB takes about as long as looking a key up.
+	costBytes = 1 << 10
+	// costService is how much service time costs as much as an operation that takes far less than that.
+	costService = 64 * time.Microsecond
+)
+
+// maxSlots is how many slots a uint16 distinguishes.
+const maxSlots = 1 << 16

@@ -23,9 +23,9 @@
 // at least 3 keys have as many, and its mean latency is more than 10 times the median of
 // theirs. All of these are [Options].
 //
-// Keys are chosen by the Space-Saving algorithm: a key that comes when the table is full
-// takes the place of the one with the fewest samples, and inherits its count as its error.
-// Latencies are never inherited.
+// Keys are chosen by the Space-Saving algorithm of [heat.TopKeys]: a key that comes when the
+// table is full takes the place of the one with the fewest samples, and inherits its count as
+// its error. Latencies are never inherited.
 //
 // # Limits
 //
@@ -44,6 +44,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/cleavekv/cleave/heat"
 )
 
 // ErrOptions means that an option is out of its range: the text says which and what to
@@ -127,7 +129,7 @@ type Detector struct {
 	sampleBound uint64
 
 	mu        sync.Mutex
-	top       topKeys
+	top       *heat.TopKeys
 	windowEnd time.Time // when the window ends
 }
 
@@ -137,7 +139,11 @@ func New(o Options) (*Detector, error) {
 	if err := o.checkRanges(); err != nil {
 		return nil, err
 	}
-	return &Detector{o: o, sampleBound: math.MaxUint64 / uint64(o.Sample), top: newTopKeys(o.Keys), windowEnd: o.Now().Add(o.Window)}, nil
+	top, err := heat.NewTopKeys(heat.ByOps, o.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return &Detector{o: o, sampleBound: math.MaxUint64 / uint64(o.Sample), top: top, windowEnd: o.Now().Add(o.Window)}, nil
 }
 
 // Sampled chooses calls by chance: a caller that gets true measures the call and hands it to
@@ -162,12 +168,16 @@ func (d *Detector) Record(key string, latency time.Duration) {
 	now := d.o.Now()
 	d.mu.Lock()
 	ended, report := d.rollWindow(now)
-	d.top.addSample(truncateKey(key), max(latency, 0))
+	d.top.Add(&heat.Access{Key: []byte(truncateKey(key)), Service: max(latency, 0)}, 1)
 	d.mu.Unlock()
 	if ended && d.o.OnWindow != nil {
 		d.o.OnWindow(report)
 	}
 }
+
+// minKeptWeight is the weight below which a key is dropped: that of one sample five windows
+// ago.
+const minKeptWeight = 1.0 / 32
 
 // rollWindow ends the window if its time has come, and returns what was found in it.
 func (d *Detector) rollWindow(now time.Time) (ended bool, r Report) {
@@ -179,7 +189,7 @@ func (d *Detector) rollWindow(now time.Time) (ended bool, r Report) {
 	}
 	windows := 1 + now.Sub(d.windowEnd)/d.o.Window
 	d.windowEnd = d.windowEnd.Add(windows * d.o.Window)
-	d.top.halveCounts(int(min(windows, 1000)))
+	d.top.Scale(math.Ldexp(1, -int(min(windows, 1000))), minKeptWeight)
 	return true, r
 }
 
@@ -198,7 +208,7 @@ func (d *Detector) Report() Report {
 func (d *Detector) Reset() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.top = newTopKeys(d.o.Keys)
+	d.top.Reset()
 	d.windowEnd = d.o.Now().Add(d.o.Window)
 }
 
@@ -232,13 +242,10 @@ type Hot struct {
 
 // buildReport judges all keys.
 func (d *Detector) buildReport() Report {
-	r := Report{Tracked: len(d.top.minHeap), Samples: d.top.total}
-	if r.Tracked == d.o.Keys {
-		r.Bound = d.top.minHeap[0].count
-	}
-	var judged []*trackedKey
-	for _, k := range d.top.minHeap {
-		if k.samples >= float64(d.o.MinSamples) {
+	r := Report{Tracked: d.top.Len(), Samples: d.top.Total(), Bound: d.top.Floor()}
+	var judged []heat.HotKey
+	for _, k := range d.top.Top(-1) {
+		if k.Ops >= float64(d.o.MinSamples) {
 			judged = append(judged, k)
 		}
 	}
@@ -246,23 +253,26 @@ func (d *Detector) buildReport() Report {
 	if r.Judged == 0 {
 		return r
 	}
-	slices.SortFunc(judged, func(a, b *trackedKey) int {
-		return cmp.Or(cmp.Compare(b.meanLatency(), a.meanLatency()), cmp.Compare(a.key, b.key))
+	slices.SortFunc(judged, func(a, b heat.HotKey) int {
+		return cmp.Or(cmp.Compare(meanLatency(b), meanLatency(a)), cmp.Compare(a.Key, b.Key))
 	})
-	median := judged[(r.Judged-1)/2].meanLatency()
+	median := meanLatency(judged[(r.Judged-1)/2])
 	r.Median = time.Duration(median)
 	if r.Judged < d.o.MinKeys {
 		return r
 	}
 	for _, k := range judged {
-		ratio := k.meanLatency() / math.Max(median, 1) // a nanosecond is as fast as a call can be
+		ratio := meanLatency(k) / math.Max(median, 1) // a nanosecond is as fast as a call can be
 		if ratio <= d.o.Ratio {
 			break
 		}
-		r.Hot = append(r.Hot, Hot{Key: k.key, Samples: k.samples, Missed: k.missed, Latency: time.Duration(k.meanLatency()), Ratio: ratio})
+		r.Hot = append(r.Hot, Hot{Key: k.Key, Samples: k.Ops, Missed: k.Error, Latency: time.Duration(meanLatency(k)), Ratio: ratio})
 	}
 	return r
 }
+
+// meanLatency is the mean of the samples of a key, in nanoseconds. One that took no time counts too.
+func meanLatency(k heat.HotKey) float64 { return k.ServiceNS / k.Ops }
 
 // Wrap returns a call of a client that the detector watches: one of Options.Sample is
 // measured, whatever comes of it, and all are passed on.

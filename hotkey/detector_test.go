@@ -133,19 +133,18 @@ func TestFrequentKeysAreTrackedAmongAnyNumberOfOthers(t *testing.T) {
 			d.Observe(key, time.Millisecond)
 			count[key]++
 		}
-		total := 0.0
-		for _, k := range d.top.keys {
-			total += k.count
-			if true := count[k.key]; true > k.count || true < k.count-k.missed || k.samples > true || k.heapIndex >= len(d.top.minHeap) || d.top.minHeap[k.heapIndex] != k {
+		r, tracked := d.Report(), map[string]bool{}
+		for _, k := range d.top.Top(-1) {
+			tracked[k.Key] = true
+			if true := count[k.Key]; true > k.Count || true < k.Count-k.Error || k.Ops > true {
 				t.Fatalf("%+v of %v", k, true)
 			}
 		}
-		r := d.Report()
-		if total != d.top.total || r.Tracked > size || len(d.top.keys) != r.Tracked || r.Bound > total/float64(size) {
-			t.Fatalf("%+v, and the counts sum to %v", r, total)
+		if total := r.Samples; total != d.top.Total() || r.Tracked > size || len(tracked) != r.Tracked || r.Bound > total/float64(size) {
+			t.Fatalf("%+v of %v", r, count)
 		}
 		for key, n := range count {
-			if d.top.keys[key] == nil && n > r.Bound {
+			if !tracked[key] && n > r.Bound {
 				t.Fatalf("%s has %v samples and is not tracked: %+v", key, n, r)
 			}
 		}
@@ -168,8 +167,8 @@ func TestASlowKeyIsFoundAmongHostileOnes(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	bytes := 0
-	for key := range d.top.keys {
-		bytes += len(key)
+	for _, k := range d.top.Top(-1) {
+		bytes += len(k.Key)
 	}
 	if r.Tracked > 64 || bytes > 64*MaxKeyBytes {
 		t.Errorf("%d keys of %d bytes are kept", r.Tracked, bytes)

@@ -229,8 +229,10 @@ var mutants = map[string][]guard{
 	"clock-back":                       {guardVersions, guardHistory, guardSim},
 	"dedup-lost":                       {guardRetries, guardHistory, guardSim},
 
-	"hotkey-evicts-any":           {{"hotkey", "TestFrequentKeysAreTrackedAmongAnyNumberOfOthers", quietFlags}},
-	"hotkey-windows-do-not-end":   {{"hotkey", "TestReportsAreThoseOfAllSamplesAsLongAsKeysFit", quietFlags}},
+	"heat-evicts-any":             {{"heat", "TestTopKeys_CountsAreWithinTheirBounds", quietFlags}, {"hotkey", "TestFrequentKeysAreTrackedAmongAnyNumberOfOthers", quietFlags}},
+	"heat-merge-forgets-floor":    {{"heat", "TestTopKeys_CountsAreWithinTheirBounds", quietFlags}},
+	"heat-scale-keeps-counts":     {{"hotkey", "TestReportsAreThoseOfAllSamplesAsLongAsKeysFit", quietFlags}, {"heat", "TestTopKeys_CountsAreWithinTheirBounds", quietFlags}},
+	"heat-young-shard-is-cold":    {{"heat", "TestShardRates_AreTheIntegralOverTheWindow", quietFlags}},
 	"hotkey-one-sample-is-enough": {{"hotkey", "TestReportsAreThoseOfAllSamplesAsLongAsKeysFit", quietFlags}},
 	"key-fanout-misses-a-salt":    {{"key", "TestFanOutHoldsExactlyTheKeysThatStartLikeThat", quietFlags}, guardSim},
 	"table-salts-not-merged":      {guardTable},

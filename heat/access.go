@@ -1,0 +1,71 @@
+package heat
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/cleavekv/cleave/hash"
+)
+
+// Access is one operation on one key.
+type Access struct {
+	// Key is the key, or its position: the order of ranges is that of these bytes. It is not kept: the caller may change
+	// it after the call.
+	Key []byte
+	// Slot is the bucket of the key, if keys have one.
+	Slot uint16
+	// Write reports whether the operation may change the key, Conflict whether it was refused because of another one.
+	Write, Conflict bool
+	// BytesIn and BytesOut are those of the request and of the reply.
+	BytesIn, BytesOut int
+	// Service is how long it took. 0 is not known.
+	Service time.Duration
+	// Command and Client are names that a report of a hot key has: what was asked, and what asked. Empty is not known.
+	Command, Client string
+}
+
+func (a *Access) bytes() float64 { return float64(max(a.BytesIn, 0)) + float64(max(a.BytesOut, 0)) }
+
+// Measure is what keys are compared by.
+type Measure uint8
+
+const (
+	// ByOps counts each operation as 1.
+	ByOps Measure = iota
+	// ByBytes counts the bytes of request and reply.
+	ByBytes
+	// ByService counts nanoseconds of service time.
+	ByService
+	measures
+)
+
+// String returns the name of the measure.
+func (m Measure) String() string {
+	return [...]string{"ops", "bytes", "service", "unknown"}[min(m, measures)]
+}
+
+func (m Measure) of(a *Access) float64 {
+	switch m {
+	case ByBytes:
+		return a.bytes()
+	case ByService:
+		return float64(max(a.Service, 0))
+	}
+	return 1
+}
+
+// keptKey returns the bytes by which a key is known. Of one that is longer than [MaxKeyBytes] they are its beginning and
+// a hash of all of it, so that two of them still differ, and are the same in every process.
+func keptKey(key []byte) []byte {
+	if len(key) <= MaxKeyBytes {
+		return key
+	}
+	kept := append(make([]byte, 0, MaxKeyBytes), key[:MaxKeyBytes-8]...)
+	return binary.BigEndian.AppendUint64(kept, hash.XXH3(key).Uint64())
+}
+
+// costOf is by how much an operation is more likely to be sampled than the smallest one: few operations that move many
+// bytes, or take long, are then as well known as many small ones.
+func costOf(bytes int, service time.Duration) int {
+	return 1 + max(bytes, 0)/costBytes + int(max(service, 0)/costService)
+}
