@@ -11,10 +11,26 @@
 //	rates.Record(elapsed, maps.All(counts)) // once a second
 //	now, lasting := rates.Of(shard)[0], rates.Of(shard)[1]
 //
+// # Hot keys
+//
+// [TopKeys] has the keys with the most operations, bytes or service time, with the error of each count, what was asked of
+// them and by which clients. Tables of several processes are merged.
+//
+// # Splits
+//
+// [Ranges] is a sample of operations that estimates the load of any range of keys, and returns keys at which a range is cut
+// into pieces with even loads, or the one key that makes a cut useless.
+//
+// # Evenness
+//
+// [SkewOf] compares shards, [Fanout] counts requests that need several, [SlotCounts] has the entropy of operations over
+// slots, and [Alarm] reports when it drops.
+//
 // # Promises
 //
 //   - Time and randomness are handed in. Equal inputs give equal answers, in a test, a simulator and a server.
 //   - Memory is bounded by options, whatever keys come.
+//   - A count has an error that is never exceeded, and what was missed has a bound, whatever order keys come in.
 //
 // DESIGN.md beside this file has the states, the invariants and the reasons.
 package heat

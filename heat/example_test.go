@@ -33,3 +33,63 @@ func ExampleShardRates() {
 	// orders: 969 ops/s now, 218 over the last minutes
 	// users: 100 ops/s now, 100 over the last minutes
 }
+
+// Two processes count apart; their tables are merged, and what may be missing is known.
+func ExampleTopKeys() {
+	var sent [][]byte
+	for process := range 2 {
+		top, err := heat.NewTopKeys(heat.ByOps, 4)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for i := range 1000 {
+			key := fmt.Sprintf("user:%d", i)
+			if i%2 == 0 {
+				key = "celebrity"
+			}
+			top.Add(&heat.Access{Key: []byte(key), Command: "GET", Client: fmt.Sprintf("web-%d", process)}, 1)
+		}
+		b, err := top.AppendBinary(nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		sent = append(sent, b)
+	}
+	all, err := heat.DecodeTopKeys(sent[0])
+	if err != nil {
+		log.Fatal(err)
+	}
+	other, err := heat.DecodeTopKeys(sent[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	all.Merge(other)
+	hot := all.Top(1)[0]
+	fmt.Printf("%s: %.0f of %.0f, %.0f too high at most\n", hot.Key, hot.Count, all.Total(), hot.Error)
+	fmt.Printf("%s, from %s and %s\n", hot.Commands[0].Name, hot.Clients[0].Name, hot.Clients[1].Name)
+	// Output:
+	// celebrity: 1000 of 2000, 0 too high at most
+	// GET, from web-0 and web-1
+}
+
+// The upper half of a range of ids is where new ones come: the cut is not in the middle.
+func ExampleRanges_Split() {
+	ranges, err := heat.NewRanges(4096, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range 3000 {
+		key := fmt.Sprintf("order:%04d", i%1000)
+		if i >= 1000 {
+			key = fmt.Sprintf("order:%04d", 900+i%100)
+		}
+		ranges.Add(&heat.Access{Key: []byte(key), Write: true}, 1)
+	}
+	splits, err := ranges.Split(heat.SplitOptions{Start: []byte("order:"), End: []byte("order;")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("at %s, %.0f %% stay on the left\n", splits[0].Keys[0], 100*splits[0].Shares[0])
+	// Output:
+	// at order:0929, 50 % stay on the left
+}
