@@ -63,9 +63,3 @@ func keptKey(key []byte) []byte {
 	kept := append(make([]byte, 0, MaxKeyBytes), key[:MaxKeyBytes-8]...)
 	return binary.BigEndian.AppendUint64(kept, hash.XXH3(key).Uint64())
 }
-
-// costOf is by how much an operation is more likely to be sampled than the smallest one: few operations that move many
-// bytes, or take long, are then as well known as many small ones.
-func costOf(bytes int, service time.Duration) int {
-	return 1 + max(bytes, 0)/costBytes + int(max(service, 0)/costService)
-}

@@ -11,6 +11,24 @@
 //	rates.Record(elapsed, maps.All(counts)) // once a second
 //	now, lasting := rates.Of(shard)[0], rates.Of(shard)[1]
 //
+// # Meters
+//
+// A [Meter] answers for a whole process. Each goroutine that serves requests has a [Recorder], which samples operations: one
+// that is not in the sample costs about a nanosecond.
+//
+//	m, err := heat.NewMeter(heat.Options{})
+//	r := m.NewRecorder() // for each goroutine
+//	…
+//	if r.Sampled(heat.Cost(len(request)+len(reply), 0)) {
+//		r.Record(&heat.Access{Key: key, BytesIn: len(request), BytesOut: len(reply), Command: "GET"})
+//	}
+//	…
+//	m.Collect(elapsed) // once a second
+//	hot, total := m.Top(heat.ByOps, 10)
+//	splits, err := m.Split(heat.SplitOptions{Start: start, End: end})
+//
+// What it is made of can be used alone:
+//
 // # Hot keys
 //
 // [TopKeys] has the keys with the most operations, bytes or service time, with the error of each count, what was asked of

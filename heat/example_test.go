@@ -93,3 +93,29 @@ func ExampleRanges_Split() {
 	// Output:
 	// at order:0929, 50 % stay on the left
 }
+
+// A key is hot: the meter names it, and says that no cut of its range would help.
+func Example() {
+	meter, err := heat.NewMeter(heat.Options{Every: 1}) // each operation, for the example; leave it out
+	if err != nil {
+		log.Fatal(err)
+	}
+	recorder := meter.NewRecorder() // one for each goroutine
+	for i := range 1000 {
+		a := heat.Access{Key: fmt.Appendf(nil, "product:%03d", i), Command: "GET", Client: "shop", BytesOut: 200, Service: 50 * time.Microsecond}
+		if i%10 > 0 {
+			a.Key = []byte("product:sale")
+		}
+		if recorder.Sampled(heat.Cost(a.BytesOut, a.Service)) {
+			recorder.Record(&a)
+		}
+	}
+	meter.Collect(0)
+	top, total := meter.Top(heat.ByOps, 1)
+	fmt.Printf("%s has %.0f %% of all, by %s\n", top[0].Key, 100*top[0].Count/total, top[0].Clients[0].Name)
+	_, err = meter.Split(heat.SplitOptions{Start: []byte("product:")})
+	fmt.Println(err)
+	// Output:
+	// product:sale has 90 % of all, by shop
+	// heat: unsplittable: one key, "product:sale", has 90 % of the load: cache it or split its value
+}

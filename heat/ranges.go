@@ -92,7 +92,7 @@ func (r *Ranges) Add(a *Access, weight float64) {
 	}
 	load := loadOf(a, weight)
 	r.total.add(load, 1)
-	cost := weight * float64(costOf(a.BytesIn+a.BytesOut, 0))
+	cost := weight * (1 + a.bytes()/costBytes)
 	priority := cost / r.draw()
 	if len(r.entries) == r.capacity && priority <= r.entries[0].priority {
 		r.threshold = max(r.threshold, priority)

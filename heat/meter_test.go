@@ -1,0 +1,213 @@
+package heat
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+)
+
+// While a reader collects, no operation is lost and none is counted twice.
+func TestMeter_CollectsWhileRecordersGoOn(t *testing.T) {
+	const goroutines, each = 4, 5000
+	m := must(NewMeter(Options{Every: 1, TopKeys: 64, Slots: 16, HalfLife: 1000 * time.Hour}))
+	var recording sync.WaitGroup
+	for g := range goroutines {
+		r := m.NewRecorder()
+		recording.Go(func() {
+			for i := range each {
+				r.Observe(&Access{Key: fmt.Append(nil, i%50), Slot: uint16(i % 16), BytesOut: 10, Service: time.Microsecond, Client: fmt.Sprint(g)})
+			}
+			if g == 0 {
+				m.Release(r)
+				m.Release(r) // does nothing
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { recording.Wait(); close(done) }()
+	for at := time.Duration(0); ; at++ {
+		select {
+		case <-done:
+			m.Collect(at)
+		default:
+			m.Collect(at)
+			m.Top(ByOps, 3)
+			m.Bytes()
+			continue
+		}
+		break
+	}
+	for by, each := range map[Measure]float64{ByOps: 1, ByBytes: 10, ByService: 1000} {
+		top, total := m.Top(by, -1)
+		if len(top) != 50 || math.Abs(total-each*goroutines*5000) > 1e-3*total || math.Abs(top[0].Count-total/50) > 1e-3*total {
+			t.Errorf("by %v: %d keys, %v in all, the first is %+v", by, len(top), total, top[0])
+		}
+	}
+	if l := m.Load(nil, nil); math.Abs(l.Reads-goroutines*each) > 0.05*goroutines*each {
+		t.Errorf("%+v of all ranges", l)
+	}
+	if s := m.Spread(); s.Evenness < 0.99 || s.Samples < goroutines*each-1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// What is sampled stands for all: counts, bytes and times are right on average, also those of few large operations.
+func TestMeter_SampleStandsForAll(t *testing.T) {
+	m := must(NewMeter(Options{Every: 64, HalfLife: 1000 * time.Hour, Seed: 7}))
+	recorders := []*Recorder{m.NewRecorder(), m.NewRecorder(), m.NewRecorder()}
+	exact := map[Measure]*exactCounts{}
+	for by := range measures {
+		exact[by] = &exactCounts{by: by, counts: map[string]float64{}}
+	}
+	const operations = 300_000
+	for i := range operations {
+		a := Access{Key: fmt.Appendf(nil, "cold %d", i%20_000), BytesOut: 100, Service: 2 * time.Microsecond}
+		switch {
+		case i%20 == 0:
+			a.Key = []byte("hot")
+		case i%3000 == 1:
+			a.Key, a.BytesIn, a.Write = []byte("large"), 1<<20, true
+		case i%3000 == 2:
+			a.Key, a.Service = []byte("slow"), 20*time.Millisecond
+		}
+		recorders[i%3].Observe(&a)
+		for _, e := range exact {
+			e.add(&a)
+		}
+	}
+	m.Collect(0)
+	for by, key := range map[Measure]string{ByOps: "hot", ByBytes: "large", ByService: "slow"} {
+		top, total := m.Top(by, 1)
+		want := exact[by].counts[key]
+		if top[0].Key != key || math.Abs(top[0].Count-want) > 5*top[0].Deviation+top[0].Error || math.Abs(top[0].Count-want) > 0.15*want {
+			t.Errorf("by %v: %+v, want %v of %s", by, top[0], want, key)
+		}
+		if math.Abs(total-exact[by].total) > 0.1*exact[by].total {
+			t.Errorf("by %v: %v in all, want %v", by, total, exact[by].total)
+		}
+	}
+	top, _ := m.Top(ByService, 1)
+	if top[0].P99 < 20*time.Millisecond || top[0].P99 > 30*time.Millisecond || top[0].Mean < 19*time.Millisecond {
+		t.Errorf("%+v", top[0])
+	}
+	if got := m.Load([]byte("cold"), []byte("d")).Ops(); math.Abs(got-0.95*operations) > 0.1*operations {
+		t.Errorf("%v operations on cold keys", got)
+	}
+}
+
+func TestMeter_OldOperationsCountLess(t *testing.T) {
+	m := must(NewMeter(Options{Every: 1, HalfLife: 10 * time.Second, Slots: 2}))
+	r := m.NewRecorder()
+	for second := range 101 {
+		if second > 0 && second <= 60 {
+			for range 100 {
+				r.Observe(&Access{Key: []byte("k")})
+			}
+		}
+		m.Collect(time.Duration(second) * time.Second)
+		top, _ := m.Top(ByOps, 1)
+		switch rate := func() float64 { return top[0].Count / m.Window().Seconds() }; {
+		case second > 0 && second <= 60 && math.Abs(rate()-100) > 4: // the last interval weighs as if it were over
+			t.Fatalf("%v a second after %d seconds of 100", rate(), second)
+		case second == 100 && math.Abs(rate()-100.0/16) > 1:
+			t.Fatalf("%v a second four half-lives later", rate())
+		}
+	}
+	m.Collect(time.Second) // the clock was set back
+	m.Collect(1e6 * time.Hour)
+	if top, total := m.Top(ByOps, 1); len(top) != 0 || total > 1e-9 {
+		t.Errorf("%+v of %v are left", top, total)
+	}
+}
+
+func TestMeter_SummariesOfProcessesAreMerged(t *testing.T) {
+	var all *Summary
+	for process := range uint64(3) {
+		m := must(NewMeter(Options{Every: 1, Seed: process << 32, Slots: 4}))
+		r := m.NewRecorder()
+		for range 100 {
+			r.Observe(&Access{Key: []byte("k"), Slot: uint16(process)})
+		}
+		m.Collect(0)
+		if s := m.Summary(); all == nil {
+			all = s
+		} else {
+			all.Merge(s)
+		}
+	}
+	if k := all.TopKeys(ByOps).Top(-1); len(k) != 1 || k[0].Count != 300 || all.Ranges().Total().Reads != 300 || all.Slots().Spread().Samples != 300 {
+		t.Errorf("%+v", k)
+	}
+}
+
+func TestMeter_MemoryIsBounded(t *testing.T) {
+	m := must(NewMeter(Options{Every: 1, TopKeys: 64, Ranges: 64}))
+	r := m.NewRecorder()
+	key := make([]byte, MaxKeyBytes)
+	limit := 0
+	for second := range 30 {
+		for i := range 2000 {
+			copy(key, fmt.Append(nil, second, i))
+			r.Observe(&Access{Key: key, Service: 1, BytesIn: 1, Client: string(key)})
+		}
+		m.Collect(time.Duration(second) * time.Second)
+		if second == 5 {
+			limit = m.Bytes()
+		}
+	}
+	if m.Bytes() > limit*3/2 || m.Bytes() > 3*64*4*(MaxKeyBytes+800) {
+		t.Errorf("%d bytes, after 5 seconds there were %d", m.Bytes(), limit)
+	}
+}
+
+func TestRecorder_WhatIsNotSampledTakesNoMemory(t *testing.T) {
+	r := must(NewMeter(Options{})).NewRecorder()
+	a := Access{Key: []byte("k"), Command: "GET", Client: "web"}
+	r.Observe(&a)
+	if n := testing.AllocsPerRun(10_000, func() { r.Observe(&a) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestNewMeter_BadOptions(t *testing.T) {
+	for _, o := range []Options{{Every: -1}, {Every: 1 << 30}, {TopKeys: 1}, {Ranges: 1}, {Slots: 1}, {Slots: -1}, {HalfLife: -1}} {
+		if _, err := NewMeter(o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func BenchmarkRecorder(b *testing.B) {
+	all := newTraffic(1, 1<<12) // of 300 KiB: it does not measure the memory of the traffic
+	for i := range all {
+		all[i].Command, all[i].Client, all[i].Slot, all[i].BytesOut = "GET", "web", uint16(i%16384), 100
+	}
+	for _, every := range []int{1, 64, 128, 1024, maxEvery} {
+		b.Run(fmt.Sprintf("every=%d", every), func(b *testing.B) {
+			r := must(NewMeter(Options{Every: every, Slots: 16384})).NewRecorder()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if a := &all[i&(len(all)-1)]; r.Sampled(Cost(a.BytesIn+a.BytesOut, 0)) {
+					r.Record(a)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkMeter_Collect(b *testing.B) {
+	all := newTraffic(1, 1<<16)
+	m := must(NewMeter(Options{Every: 1, Slots: 16384}))
+	r := m.NewRecorder()
+	for at := 0; b.Loop(); at++ {
+		b.StopTimer()
+		for i := range 1000 { // a second of 128,000 operations
+			r.Observe(&all[(at*1000+i)%len(all)])
+		}
+		b.StartTimer()
+		m.Collect(time.Duration(at) * time.Second)
+	}
+}
