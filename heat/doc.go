@@ -39,6 +39,11 @@
 // [Ranges] is a sample of operations that estimates the load of any range of keys, and returns keys at which a range is cut
 // into pieces with even loads, or the one key that makes a cut useless.
 //
+// # Heat map
+//
+// [Map] keeps what was asked by time and key range: the last half hour in columns of ten seconds, a month in columns of four
+// hours, in 3 MiB.
+//
 // # Evenness
 //
 // [SkewOf] compares shards, [Fanout] counts requests that need several, [SlotCounts] has the entropy of operations over

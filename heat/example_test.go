@@ -119,3 +119,41 @@ func Example() {
 	// product:sale has 90 % of all, by shop
 	// heat: unsplittable: one key, "product:sale", has 90 % of the load: cache it or split its value
 }
+
+// Ids that grow: the edge of the load moves up the map.
+func ExampleMap() {
+	heatMap, err := heat.NewMap(heat.MapOptions{Layers: []heat.Layer{{Step: time.Second, Keep: time.Minute}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	meter, err := heat.NewMeter(heat.Options{Every: 1, Map: heatMap})
+	if err != nil {
+		log.Fatal(err)
+	}
+	recorder := meter.NewRecorder()
+	for second := range 5 {
+		for i := range 100 {
+			recorder.Observe(&heat.Access{Key: fmt.Appendf(nil, "%04d", 100*second+i), Write: true})
+		}
+		meter.Collect(time.Duration(second+1) * time.Second)
+	}
+	for start := 0; start < 400; start += 100 {
+		view, err := heatMap.View(heat.ViewOptions{Metric: heat.MetricWrites, Rows: 1, Start: fmt.Appendf(nil, "%04d", start), End: fmt.Appendf(nil, "%04d", start+100)})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, rate := range view.Cells[0] {
+			if rate > 50 {
+				fmt.Print("#")
+			} else {
+				fmt.Print(".")
+			}
+		}
+		fmt.Println()
+	}
+	// Output:
+	// #...
+	// .#..
+	// ..#.
+	// ...#
+}

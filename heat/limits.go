@@ -37,3 +37,23 @@ const maxEvery = 1 << 20
 
 // recorderStream keeps the random numbers of a recorder apart from others of the same seed.
 const recorderStream = 0x7265636f7264
+
+const (
+	// maxMapRows bounds the rows of a heat map: no screen has more.
+	maxMapRows = 4096
+	// minMapBytes is what the samples of a map take with the longest keys, and some columns.
+	minMapBytes = 1 << 20
+	// mapSamples is how many operations a column is made of. With 512 rows a row of even load has two of a thousand: its level is
+	// off by half, which is five of 255. More would take a larger part of the cap than they show.
+	mapSamples = 1024
+	// recentFactor is what a column counts in the making of rows after another one: a half after about five minutes of
+	// columns of ten seconds.
+	recentFactor = 0.977
+	// minAxisColumns is for how many columns at least rows stay as they are: a minute. Rows that change in each column show
+	// nothing.
+	minAxisColumns = 6
+	// coarseShares is how many times its share a row may have before there are new rows.
+	coarseShares = 8
+	// fewRows is what old columns are reduced to before they are forgotten.
+	fewRows = 64
+)

@@ -24,6 +24,8 @@ type Options struct {
 	Slots int
 	// HalfLife is after how long an operation counts half. Default a minute.
 	HalfLife time.Duration
+	// Map, if set, is given what recorders have sampled, whenever it is collected.
+	Map *Map
 	// Seed is that of all random numbers. In a process of many, give each another one.
 	Seed uint64
 }
@@ -121,6 +123,9 @@ func (m *Meter) Collect(at time.Duration) {
 func (m *Meter) collectFrom(r *Recorder) {
 	taken := r.take(m.spare)
 	m.total.Merge(taken)
+	if m.o.Map != nil {
+		m.o.Map.Record(m.at, taken.ranges)
+	}
 	taken.Reset()
 	m.spare = taken
 }

@@ -123,6 +123,30 @@ func TestMeter_OldOperationsCountLess(t *testing.T) {
 	}
 }
 
+func TestMeter_DrawsAHeatMap(t *testing.T) {
+	heatMap := must(NewMap(MapOptions{Layers: shortLayers}))
+	m := must(NewMeter(Options{Every: 1, Map: heatMap}))
+	a, b := m.NewRecorder(), m.NewRecorder()
+	for second := range 10 {
+		for i := range 50 {
+			a.Observe(&Access{Key: fmt.Append(nil, i)})
+			b.Observe(&Access{Key: fmt.Append(nil, i), Write: true})
+		}
+		m.Collect(time.Duration(second+1) * time.Second)
+	}
+	for _, metric := range []Metric{MetricReads, MetricWrites} {
+		v := must(heatMap.View(ViewOptions{Metric: metric}))
+		if len(v.Columns) != 9 { // the tenth is not over
+			t.Fatalf("%d columns", len(v.Columns))
+		}
+		for i := range v.Columns {
+			if got := sumColumn(v, i); math.Abs(got-50) > 7 {
+				t.Errorf("metric %d, second %d: %v", metric, i, got)
+			}
+		}
+	}
+}
+
 func TestMeter_SummariesOfProcessesAreMerged(t *testing.T) {
 	var all *Summary
 	for process := range uint64(3) {
