@@ -96,6 +96,22 @@ func TestRanges_EstimatesAreRightOnAverage(t *testing.T) {
 	}
 }
 
+// A sample that has left operations out counts as much in one that has room for all.
+func TestRanges_MergedIntoALargerOneTheyCountAsMuch(t *testing.T) {
+	small, large := must(NewRanges(256, 1)), must(NewRanges(4096, 2))
+	for i := range 10_000 {
+		small.Add(&Access{Key: fmt.Append(nil, i)}, 1)
+		if i%10 == 0 {
+			large.Add(&Access{Key: fmt.Append(nil, "few ", i)}, 1)
+		}
+	}
+	large.Merge(small)
+	large.Add(&Access{Key: []byte("few after"), Write: true}, 1)
+	if few, many := large.Load([]byte("few"), nil).Ops(), large.Load(nil, []byte("few")).Ops(); math.Abs(few-1000) > 600 || math.Abs(many-10_000) > 1500 {
+		t.Errorf("%v and %v operations, want about 1000 and 10000", few, many)
+	}
+}
+
 func TestRanges_WhatIsOlderCountsLess(t *testing.T) {
 	r := must(NewRanges(128, 1))
 	for range 10 {
