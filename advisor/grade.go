@@ -1,0 +1,244 @@
+package advisor
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cleavekv/cleave/key"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Scores are the properties of a key, each from 0, useless, to 1, perfect. DESIGN.md has the formulas.
+// What is not known is -1 and counts for nothing.
+type Scores struct {
+	Cardinality float64 `json:"cardinality"`
+	Balance     float64 `json:"balance"`
+	Writes      float64 `json:"writes"`
+	Unit        float64 `json:"unit"`
+	Presence    float64 `json:"presence"`
+	Queries     float64 `json:"queries"`
+	Stability   float64 `json:"stability"`
+	Local       float64 `json:"local_transactions"`
+}
+
+const unknownScore = -1
+
+// evenEnough is the skew up to which shards count as even: a shard with a tenth more than the mean is
+// no reason to choose another key.
+const evenEnough = 1.1
+
+// keysPerShard is how many keys for each shard are enough, after which more do not count.
+const keysPerShard = 10
+
+// score computes the properties of a candidate, what it costs, and the sum of both from 0 to 100.
+func (a *analysis) score(c *candidate, fit *QueryFit) (Scores, float64) {
+	p := &c.place
+	s := Scores{
+		Cardinality: cardinalityScore(float64(p.keys) / float64(a.options.Shards)),
+		Balance:     min(1, evenEnough/p.skews[0].Value),
+		Writes:      unknownScore,
+		Unit:        min(1, key.DefaultPartitionBytes/max(1, p.unit.Value*float64(a.bytes))),
+		Presence:    p.present.Value,
+		Queries:     unknownScore,
+		Stability:   unknownScore,
+		Local:       unknownScore,
+	}
+	if p.writesKnown {
+		s.Writes = min(1, evenEnough/p.writes.Value)
+	}
+	if fit != nil {
+		s.Queries = fit.Single + fit.Multi/2
+		s.Stability = 1 - fit.KeyUpdates
+		if fit.CrossShard >= 0 {
+			s.Local = 1 - fit.CrossShard/2
+		}
+	}
+	least, sum, n := 1.0, 0.0, 0.0
+	for _, v := range s.list() {
+		if v >= 0 {
+			least = min(least, v)
+			sum += v
+			n++
+		}
+	}
+	points := 100*(0.75*least+0.25*sum/n) - a.price(c, fit != nil)
+	return s, math.Round(10*max(0, points)) / 10
+}
+
+func (s *Scores) list() [8]float64 {
+	return [8]float64{s.Cardinality, s.Balance, s.Writes, s.Unit, s.Presence, s.Queries, s.Stability, s.Local}
+}
+
+// cardinalityScore is 0.3 for one key a shard and 1 for ten.
+func cardinalityScore(perShard float64) float64 {
+	if perShard <= 1 {
+		return 0.3 * perShard
+	}
+	return min(1, 0.3+0.7*math.Log(perShard)/math.Log(keysPerShard))
+}
+
+// price is what a key costs its readers, in points.
+func (a *analysis) price(c *candidate, queriesKnown bool) float64 {
+	points, fields, salted := 0.0, 0, false
+	for _, f := range c.layout.Fields() {
+		if !f.Partition {
+			break
+		}
+		switch {
+		case f.Salts > 0 && f.Column == "":
+			points += 2 + math.Log2(float64(f.Salts))
+			salted = true
+		case f.Salts > 0:
+			points += 1 + math.Log2(float64(f.Salts))/2
+		default:
+			fields++
+			if f.Bucket != 0 {
+				points += 2
+			}
+		}
+	}
+	points += 2 * float64(max(0, fields-1))
+	if c.kind == partition.Hash {
+		points++ // no scans across keys
+		if col := a.columnNamed(c.layout.Fields()[0].Column); col != nil && (col.isTime()) {
+			points += 6 // times are asked for by ranges
+		}
+	}
+	if queriesKnown {
+		return points
+	}
+	// Without queries the guess is that rows are asked for together that share an entity.
+	if !salted {
+		points += 10 * (1 - c.place.locality)
+	}
+	if c.place.partitions > 9*len(a.sim.rows[:a.sim.sampled])/10/a.step {
+		points += 3 // keeps nothing together
+	}
+	return points
+}
+
+// gradeOf returns the grade of a score.
+func gradeOf(score float64) string {
+	for _, g := range [...]struct {
+		grade string
+		least float64
+	}{{"A", 85}, {"B", 70}, {"C", 50}, {"D", 30}} {
+		if score >= g.least {
+			return g.grade
+		}
+	}
+	return "F"
+}
+
+// compareResults ranks results: by points, then the simpler, then by name so that runs agree.
+func compareResults(a, b *Result) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(len(a.Layout), len(b.Layout)), cmp.Compare(a.Layout, b.Layout), cmp.Compare(a.Kind, b.Kind))
+}
+
+// explain returns what is worst about a key, in one sentence, and the names of the patterns behind it.
+func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns []string) {
+	p := &c.place
+	for i, f := range c.layout.Fields() {
+		col := a.columnNamed(f.Column)
+		if col == nil || !f.Partition && i > 0 {
+			continue
+		}
+		patterns = append(patterns, a.patternsOf(col)...)
+	}
+	slices.Sort(patterns)
+	patterns = slices.Compact(patterns)
+	s := &r.Scores
+	least := 1.0
+	for _, v := range s.list() {
+		if v >= 0 {
+			least = min(least, v)
+		}
+	}
+	shards := float64(a.options.Shards)
+	switch {
+	case least >= 0.9:
+		sentence = "spreads data and writes evenly"
+		if p.locality > 0.9 && p.partitions < 9*a.sim.sampled/a.step/10 {
+			sentence += ", and keeps together what belongs together"
+		}
+	case least == s.Presence:
+		sentence = fmt.Sprintf("%.0f %% of rows lack it", 100*(1-p.present.Value))
+	case least == s.Cardinality:
+		sentence = fmt.Sprintf("only %d values for %d shards", p.keys, a.options.Shards)
+	case least == s.Writes:
+		sentence = fmt.Sprintf("at any moment one shard takes %.0f %% of all writes", 100*min(1, p.writes.Value/shards))
+	case least == s.Queries:
+		sentence = fmt.Sprintf("%.0f %% of queries ask every shard", 100*r.Queries.Scatter)
+		if r.Queries.Scatter < 0.01 {
+			sentence = fmt.Sprintf("%.0f %% of queries ask several shards", 100*r.Queries.Multi)
+		}
+	case least == s.Stability:
+		sentence = fmt.Sprintf("%.0f %% of updates change the key, so that rows move", 100*r.Queries.KeyUpdates)
+	case least == s.Local:
+		sentence = fmt.Sprintf("%.0f %% of transactions cross shards", 100*r.Queries.CrossShard)
+	case least == s.Unit:
+		sentence = fmt.Sprintf("one key has %.0f MB and cannot be split", p.unit.Value*float64(a.bytes)/1e6)
+	default:
+		sentence = fmt.Sprintf("the fullest shard has %.1f times the mean; one key alone is %.1f times", p.skews[0].Value, p.unit.Value*shards)
+	}
+	return sentence, patterns
+}
+
+// Thresholds of patterns. The last is the rule by which a tenant directory pays for itself.
+const (
+	nullHeavyShare  = 0.05
+	dominantOverMid = 100
+)
+
+// patternsOf names what is bad about a column as a key.
+func (a *analysis) patternsOf(c *column) (found []string) {
+	distinct := c.distinct.Count()
+	top := c.heavy.Top(1)
+	switch {
+	case c.values == 0:
+		return []string{"empty"}
+	case distinct.High == 1:
+		found = append(found, "constant")
+	case distinct.High < float64(keysPerShard*a.options.Shards):
+		found = append(found, "low cardinality")
+	}
+	if c.recognized.AppendUnsafe {
+		found = append(found, "monotonic")
+	}
+	if len(top) > 0 && distinct.Value > float64(a.options.Shards) {
+		if float64(top[0].Count)*float64(a.options.Shards) > float64(c.values) {
+			found = append(found, "celebrity")
+		}
+		if float64(top[0].Count) > dominantOverMid*c.distinct.Repeats().High {
+			found = append(found, "dominant value")
+		}
+	}
+	if float64(a.rows-c.values) > nullHeavyShare*float64(a.rows) {
+		found = append(found, "null-heavy")
+	}
+	if float64(c.long) > maxWrongShare*float64(c.values) {
+		found = append(found, "too long for a key")
+	}
+	return found
+}
+
+// fanOut words what readers pay for a layout.
+func fanOut(layout *key.Layout, kind partition.Kind) (price string) {
+	price = "none"
+	if kind == partition.Hash {
+		price = "no scans across keys"
+	}
+	for _, f := range layout.Fields() {
+		switch {
+		case f.Salts > 0 && f.Column == "":
+			price = fmt.Sprintf("range reads fan out x%d", f.Salts)
+		case f.Salts > 0:
+			price = fmt.Sprintf("reads without %s fan out x%d", f.Column, f.Salts)
+		case f.Bucket != 0 && f.Partition:
+			price = fmt.Sprintf("reads over time ask for each %v", f.Bucket)
+		}
+	}
+	return price
+}

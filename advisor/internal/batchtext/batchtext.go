@@ -1,0 +1,44 @@
+// Package batchtext shows what a source reads as text, for the tests of sources.
+package batchtext
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/cleavekv/cleave/advisor"
+)
+
+// Read reads a source to its end: names of columns, then records, then problems.
+func Read(src advisor.Source) (string, error) {
+	var columns, parts, problems []string
+	for {
+		var b advisor.Batch
+		err := src.Next(&b)
+		if names := b.Columns(); names != nil {
+			columns = names
+		}
+		for record := range b.Records() {
+			var values []string
+			for i := range columns {
+				kind, text := record.Value(i)
+				if kind == advisor.Null {
+					values = append(values, "NULL")
+					continue
+				}
+				values = append(values, string(text))
+			}
+			parts = append(parts, strings.Join(values, ","))
+		}
+		for _, p := range b.Problems() {
+			problems = append(problems, p.String())
+		}
+		if errors.Is(err, io.EOF) {
+			text := strings.Join(columns, " ") + ": " + strings.Join(append(parts, problems...), " | ")
+			return strings.TrimSuffix(text, " "), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+}

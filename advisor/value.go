@@ -1,0 +1,164 @@
+package advisor
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/cleavekv/cleave/key"
+)
+
+// valueType is what the text of a value can be read as. Later ones are tried first.
+type valueType uint8
+
+const (
+	typeString valueType = iota
+	typeFloat
+	typeInt
+	typeBool
+	typeUUID
+	typeTime
+	valueTypes // how many there are
+)
+
+// keyTypes are the types of layouts.
+var keyTypes = [valueTypes]key.Type{
+	typeString: key.TypeString, typeFloat: key.TypeFloat, typeInt: key.TypeInt,
+	typeBool: key.TypeBool, typeUUID: key.TypeUUID, typeTime: key.TypeTime,
+}
+
+// typeOf returns the narrowest type that a value's text fits.
+func typeOf(kind ValueKind, text []byte) valueType {
+	switch kind {
+	case Bool:
+		return typeBool
+	case Text, Number:
+		if isInt(text) {
+			return typeInt
+		}
+		if kind == Text && (string(text) == "true" || string(text) == "false") {
+			return typeBool
+		}
+		if isFloat(text) {
+			return typeFloat
+		}
+	}
+	switch {
+	case isUUID(text):
+		return typeUUID
+	case isTime(text):
+		return typeTime
+	}
+	return typeString
+}
+
+// fits reports whether a value of type t is also one of type want.
+func (t valueType) fits(want valueType) bool {
+	return t == want || want == typeString || want == typeFloat && t == typeInt
+}
+
+// isInt reports whether text is a decimal integer of at most 18 digits in its shortest form, so that
+// a program that reads it as a number writes the same text again.
+func isInt(text []byte) bool {
+	if len(text) > 0 && text[0] == '-' {
+		text = text[1:]
+	}
+	if len(text) == 0 || len(text) > 18 || text[0] == '0' && len(text) > 1 {
+		return len(text) == 19 && isLongInt(text)
+	}
+	for _, c := range text {
+		if c-'0' > 9 {
+			return false
+		}
+	}
+	return true
+}
+
+// isLongInt decides on 19 digits, of which not all fit 64 bits.
+func isLongInt(text []byte) bool {
+	_, err := strconv.ParseInt(string(text), 10, 64)
+	return err == nil && text[0] != '0' && text[0] != '+'
+}
+
+func isFloat(text []byte) bool {
+	if len(text) == 0 || len(text) > 32 || text[0] > '9' {
+		return false
+	}
+	_, err := strconv.ParseFloat(string(text), 64)
+	return err == nil
+}
+
+func isUUID(text []byte) bool {
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return false
+	}
+	for i, c := range text {
+		isDash := i == 8 || i == 13 || i == 18 || i == 23
+		if !isDash && c-'0' > 9 && c|0x20-'a' > 5 {
+			return false
+		}
+	}
+	return true
+}
+
+// isTime decides by the shape alone, which costs little; parseTime reads it.
+func isTime(text []byte) bool {
+	if len(text) < len(time.DateOnly) || len(text) > 40 || text[4] != '-' || text[7] != '-' {
+		return false
+	}
+	for _, i := range [...]int{0, 1, 2, 3, 5, 6, 8, 9} {
+		if text[i]-'0' > 9 {
+			return false
+		}
+	}
+	return len(text) == len(time.DateOnly) || (text[10] == 'T' || text[10] == ' ') && bytes.IndexByte(text[11:], ':') == 2
+}
+
+// timeLayouts are the forms of times that are read, as in package key/ident.
+var timeLayouts = [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", time.DateTime, time.DateOnly, "2006-01-02 15:04:05-07"}
+
+// parseTime reads a time in one of the usual forms. It is in UTC if it names no zone.
+func parseTime(text string) (time.Time, bool) {
+	if len(text) == len(time.DateOnly) {
+		t, err := time.Parse(time.DateOnly, text)
+		return t, err == nil
+	}
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// epochUnit is what an integer counts since 1970, if it is a time.
+type epochUnit int64
+
+// The units, in nanoseconds. 0 is no unit.
+const (
+	unitSeconds epochUnit = 1e9
+	unitMillis  epochUnit = 1e6
+	unitMicros  epochUnit = 1e3
+	unitNanos   epochUnit = 1
+)
+
+// timeOf reads an integer as a time.
+func (u epochUnit) timeOf(text string) (time.Time, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || u == 0 {
+		return time.Time{}, false
+	}
+	perSecond := int64(1e9 / u)
+	return time.Unix(n/perSecond, n%perSecond*int64(u)).UTC(), true
+}
+
+// parseInt and parseFloat have the results that valueOf wants.
+func parseInt(text string) (any, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
+
+func parseFloat(text string) (any, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil
+}
