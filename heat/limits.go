@@ -57,3 +57,6 @@ const (
 	// fewRows is what old columns are reduced to before they are forgotten.
 	fewRows = 64
 )
+
+// maxShared bounds what one shared recorder takes; more recorders than processors wait no less for their locks.
+const maxShared = 64

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/hash"
 )
 
 // While a reader collects, no operation is lost and none is counted twice.
@@ -185,6 +188,61 @@ func TestMeter_MemoryIsBounded(t *testing.T) {
 	if m.Bytes() > limit*3/2 || m.Bytes() > 3*64*4*(MaxKeyBytes+800) {
 		t.Errorf("%d bytes, after 5 seconds there were %d", m.Bytes(), limit)
 	}
+}
+
+func TestSharedRecorder_SampleStandsForAll(t *testing.T) {
+	m := must(NewMeter(Options{Every: 50, HalfLife: 1000 * time.Hour, Slots: 1000}))
+	s := must(m.NewSharedRecorder(3, rand.Uint64))
+	const goroutines, each = 4, 50_000
+	var recording sync.WaitGroup
+	for range goroutines {
+		recording.Go(func() {
+			for i := range each {
+				a := Access{Key: fmt.Append(nil, i%1000), BytesOut: 100}
+				if i%1000 == 0 {
+					a.BytesOut = 1 << 20
+				}
+				a.Slot = s.SlotOf(hash.XXH3(a.Key))
+				if weight := s.Sampled(Cost(a.BytesOut, 0)); weight > 0 {
+					s.Record(&a, weight)
+				}
+			}
+		})
+	}
+	recording.Wait()
+	s.Release(m)
+	if _, ops := m.Top(ByOps, 0); math.Abs(ops-goroutines*each) > 0.1*goroutines*each {
+		t.Errorf("%v operations, want %d", ops, goroutines*each)
+	}
+	top, bytes := m.Top(ByBytes, 1)
+	if want := float64(goroutines * each * (100*0.999 + 1<<20*0.001)); math.Abs(bytes-want) > 0.1*want || top[0].Key != "0" {
+		t.Errorf("%v bytes, want %v; most are of %s", bytes, want, top[0].Key)
+	}
+	if spread := m.Spread(); spread.Evenness < 0.9 || spread.Evenness > 0.97 { // 1000 keys on 1000 slots
+		t.Errorf("%+v", spread)
+	}
+	all := must(must(NewMeter(Options{Every: 1})).NewSharedRecorder(1, func() uint64 { return math.MaxUint64 }))
+	if all.Sampled(1) != 1 || all.Sampled(1e6) != 1 || all.SlotOf(hash.XXH3String("k")) != 0 {
+		t.Error("one of all is left out")
+	}
+	for n, random := range map[int]func() uint64{0: rand.Uint64, 65: rand.Uint64, 1: nil} {
+		if _, err := m.NewSharedRecorder(n, random); !errors.Is(err, ErrOptions) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+func BenchmarkSharedRecorder(b *testing.B) {
+	s := must(must(NewMeter(Options{})).NewSharedRecorder(2, rand.Uint64))
+	a := Access{Key: []byte("user:1"), Command: "GET", Client: "web", BytesOut: 100}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if weight := s.Sampled(Cost(100, 0)); weight > 0 {
+				s.Record(&a, weight)
+			}
+		}
+	})
 }
 
 func TestRecorder_WhatIsNotSampledTakesNoMemory(t *testing.T) {

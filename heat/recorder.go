@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/cleavekv/cleave/hash"
 )
 
 // Recorder samples the operations of one goroutine, such as an event loop of a server, for a [Meter]. To decide that an
@@ -20,6 +22,7 @@ type Recorder struct {
 	every  int
 	weigh  []float64 // by cost, of small ones
 	random rand.PCG
+	slots  int
 
 	mu      sync.Mutex
 	current *Summary // guarded by mu
@@ -34,7 +37,7 @@ func newRecorder(o Options, seed uint64) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{every: o.Every, weight: 1, weigh: make([]float64, tabledCosts), current: s}
+	r := &Recorder{every: o.Every, weight: 1, weigh: make([]float64, tabledCosts), slots: o.Slots, current: s}
 	r.random.Seed(seed, recorderStream)
 	for cost := range r.weigh {
 		r.weigh[cost] = weightOfCost(cost, o.Every)
@@ -76,20 +79,30 @@ func (r *Recorder) Sampled(cost int) bool {
 
 // choose notes what the chosen operation stands for, and draws the next one.
 func (r *Recorder) choose(cost int) bool {
-	if cost < len(r.weigh) {
-		r.weight = r.weigh[cost]
-	} else {
-		r.weight = weightOfCost(cost, r.every)
-	}
+	r.weight = r.weightOf(cost)
 	r.left = r.drawGap()
 	return true
 }
 
+func (r *Recorder) weightOf(cost int) float64 {
+	if cost < len(r.weigh) {
+		return r.weigh[cost]
+	}
+	return weightOfCost(cost, r.every)
+}
+
 // Record counts the operation for which Sampled was true.
-func (r *Recorder) Record(a *Access) {
+func (r *Recorder) Record(a *Access) { r.record(a, r.weight) }
+
+func (r *Recorder) record(a *Access, weight float64) {
 	r.mu.Lock()
-	r.current.Add(a, r.weight)
+	r.current.Add(a, weight)
 	r.mu.Unlock()
+}
+
+// SlotOf is the slot of a key by its hash, for keys that have none otherwise. 0 if the meter has no slots.
+func (r *Recorder) SlotOf(h hash.Stable) uint16 {
+	return uint16(h.Uint64() >> 32 * uint64(r.slots) >> 32)
 }
 
 // Observe samples an operation, for callers that have it at hand.

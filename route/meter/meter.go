@@ -11,6 +11,12 @@
 // the others, p50 and p95 of all requests are as ever; [Report.Slowest] has the node. If one gets
 // three times its share, the sum of requests says nothing; [Report.Skew] does.
 //
+// A router that is made by [WrapWith] also hands a sample of its calls to a heat.Meter, which says
+// which keys are hot, on which side of which key the load is, and how even slots are:
+//
+//	m, err := meter.WrapWith(ring, meter.Options{Heat: heatMeter})
+//	err = m.DoAccess(&heat.Access{Key: key, Write: true}, func(node route.Node) error { … })
+//
 // A lookup through a [Router] costs some nanoseconds more than a bare one: it counts in memory
 // that belongs to the processor at hand. `go test -bench . ./route/meter` has the price. A
 // report adds up what has been counted since Wrap and stops no counting meanwhile, so it is of
@@ -20,6 +26,7 @@ package meter
 import (
 	"fmt"
 	"math/bits"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -27,6 +34,7 @@ import (
 	"unsafe"
 
 	"github.com/cleavekv/cleave/hash"
+	"github.com/cleavekv/cleave/heat"
 	"github.com/cleavekv/cleave/route"
 )
 
@@ -40,6 +48,8 @@ type Router struct {
 	local sync.Pool
 	// outcomes are counted once for each call, which takes far longer than a lookup: by node.
 	outcomes []outcome
+	// heat is handed a sample of the calls of DoAccess, nil if none is wanted.
+	heat *heat.SharedRecorder
 }
 
 // maxStripes bounds the memory of a router of many nodes on a machine of many processors.
@@ -66,8 +76,18 @@ type outcome struct {
 	latencies histogram
 }
 
+// Options configure a [Router]. The zero value works.
+type Options struct {
+	// Heat, if set, is handed a sample of the calls of [Router.DoAccess]. The program
+	// calls its Collect.
+	Heat *heat.Meter
+}
+
 // Wrap returns a router that answers as r does, and counts.
-func Wrap(r route.Router) (*Router, error) {
+func Wrap(r route.Router) (*Router, error) { return WrapWith(r, Options{}) }
+
+// WrapWith is Wrap with options.
+func WrapWith(r route.Router, o Options) (*Router, error) {
 	if r == nil {
 		return nil, fmt.Errorf("%w: there is no router to count for", route.ErrOptions)
 	}
@@ -75,6 +95,12 @@ func Wrap(r route.Router) (*Router, error) {
 	m := &Router{bare: r, stripes: make([]stripe, min(runtime.GOMAXPROCS(0), maxStripes)), outcomes: make([]outcome, nodes)}
 	for i := range m.stripes {
 		m.stripes[i] = newStripe(nodes)
+	}
+	if o.Heat != nil {
+		var err error
+		if m.heat, err = o.Heat.NewSharedRecorder(min(runtime.GOMAXPROCS(0), heatRecorders), rand.Uint64); err != nil {
+			return nil, err
+		}
 	}
 	var next atomic.Uint64
 	// The pool may forget at any time: then a stripe may be that of two processors, and is only
@@ -135,6 +161,27 @@ func (m *Router) Do(h hash.Stable, call func(route.Node) error) error {
 	defer func() { m.Observe(i, time.Since(start), err) }()
 	err = call(m.bare.Nodes()[i])
 	return err
+}
+
+// heatRecorders bounds the memory of samples: calls take so long that few of them are recorded at once.
+const heatRecorders = 4
+
+// DoAccess is Do for the XXH3 hash of a key. It fills in the service time, and the slot by the hash;
+// call may fill in the rest. The access must not be used by another goroutine meanwhile.
+func (m *Router) DoAccess(a *heat.Access, call func(route.Node) error) error {
+	h := hash.XXH3(a.Key)
+	if m.heat == nil {
+		return m.Do(h, call)
+	}
+	start := time.Now()
+	defer func() {
+		a.Service = time.Since(start)
+		if weight := m.heat.Sampled(heat.Cost(a.BytesIn+a.BytesOut, a.Service)); weight > 0 {
+			a.Slot = m.heat.SlotOf(h)
+			m.heat.Record(a, weight)
+		}
+	}()
+	return m.Do(h, call)
 }
 
 // errPanic is recorded of a call that did not return.

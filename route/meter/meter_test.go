@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cleavekv/cleave/hash"
+	"github.com/cleavekv/cleave/heat"
 	"github.com/cleavekv/cleave/route"
 )
 
@@ -162,6 +163,66 @@ func TestRouter_ACallThatPanicsIsAnError(t *testing.T) {
 	}()
 	if r := m.Report(); r.Errors != 1 || r.Latency.Calls != 1 {
 		t.Errorf("%+v", r)
+	}
+}
+
+func TestRouter_DoAccess_NamesTheHotKey(t *testing.T) {
+	hot := must(heat.NewMeter(heat.Options{Every: 1, Slots: 64}))
+	m := must(WrapWith(must(route.NewRendezvous(newNodes(3))), Options{Heat: hot}))
+	bare := must(Wrap(m.Unwrap()))
+	failure := errors.New("failed")
+	for i := range 1000 {
+		a := heat.Access{Key: fmt.Append(nil, "key", i), Write: i%3 == 0, Command: "GET"}
+		if i%2 == 0 {
+			a.Key = []byte("hot")
+		}
+		call := func(n route.Node) error {
+			if owner, _ := route.Owner(bare, hash.XXH3(a.Key)); n.Name != owner.Name {
+				t.Fatalf("%s is asked for %s", n.Name, a.Key)
+			}
+			a.BytesOut = 100
+			return failure
+		}
+		if err := m.DoAccess(&a, call); !errors.Is(err, failure) {
+			t.Fatal(err)
+		}
+		if err := bare.DoAccess(&a, call); !errors.Is(err, failure) { // without a meter of heat
+			t.Fatal(err)
+		}
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = m.DoAccess(&heat.Access{Key: []byte("hot")}, func(route.Node) error { panic("boom") })
+	}()
+	hot.Collect(time.Second)
+	top, total := hot.Top(heat.ByOps, 1)
+	if top[0].Key != "hot" || top[0].Count != 501 || total != 1001 || top[0].Writes != 167 || top[0].ServiceNS <= 0 {
+		t.Errorf("%+v of %v", top[0], total)
+	}
+	if _, bytes := hot.Top(heat.ByBytes, 1); bytes != 100_000 {
+		t.Errorf("%v bytes", bytes)
+	}
+	if s := hot.Spread(); s.TopShare < 0.5 || s.TopSlot == 0 && s.TopShare == 1 {
+		t.Errorf("%+v", s)
+	}
+	if r := m.Report(); r.Requests != 1001 || r.Latency.Calls != 1001 || r.Errors != 1001 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func BenchmarkDoAccess(b *testing.B) {
+	bare := must(route.NewRendezvous(newNodes(3)))
+	for name, m := range map[string]*Router{"none": must(Wrap(bare)), "sampled": must(WrapWith(bare, Options{Heat: must(heat.NewMeter(heat.Options{}))}))} {
+		b.Run("heat="+name, func(b *testing.B) {
+			a := heat.Access{Key: []byte("user:1"), BytesOut: 100}
+			call := func(route.Node) error { return nil }
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := m.DoAccess(&a, call); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

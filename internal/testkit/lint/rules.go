@@ -54,7 +54,8 @@ var layers = map[string]int{
 	"hotkey":    2,
 	"cache":     2,
 
-	"route/meter": 3,
+	"route/meter":    3,
+	"shardmap/meter": 3,
 
 	"advisor/internal/sketch": 0,
 	"advisor":                 3,
