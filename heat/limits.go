@@ -18,6 +18,8 @@ const (
 	// minRangeSamples and maxRangeSamples bound the sample of ranges: a few operations show nothing, and a million take
 	// half a gigabyte with the longest keys.
 	minRangeSamples, maxRangeSamples = 16, 1 << 20
+	// leastWeight is what is left of an operation after twenty half-lives. With less it is forgotten.
+	leastWeight = 1e-6
 	// rangesStream keeps the random numbers of a sample of ranges apart from others of the same seed.
 	rangesStream = 0x72616e676573
 	// maxPieces bounds the pieces of one split.

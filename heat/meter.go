@@ -122,7 +122,7 @@ func (m *Meter) Collect(at time.Duration) {
 // REQUIRES: m.mu held.
 func (m *Meter) collectFrom(r *Recorder) {
 	taken := r.take(m.spare)
-	m.total.Merge(taken)
+	m.total.merge(taken)
 	if m.o.Map != nil {
 		m.o.Map.Record(m.at, taken.ranges)
 	}
@@ -137,6 +137,14 @@ func (m *Meter) Top(by Measure, n int) (keys []HotKey, total float64) {
 	defer m.mu.Unlock()
 	t := m.total.top[by]
 	return t.Top(n), t.Total()
+}
+
+// TopIn is Top for the keys from start up to end, which is not included; nil is the end of all keys. A key of the range with
+// less than the table's floor may be missing: see [TopKeys.Floor].
+func (m *Meter) TopIn(by Measure, start, end []byte, n int) []HotKey {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.total.top[by].TopIn(start, end, n)
 }
 
 // Window is the time that counts are of, as if all in it counted alike: a count by it is what there is in that time.
@@ -179,7 +187,7 @@ func (m *Meter) Summary() *Summary {
 		panic(err) // NewMeter has checked the options
 	}
 	m.seed++
-	s.Merge(m.total)
+	s.merge(m.total)
 	return s
 }
 

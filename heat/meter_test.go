@@ -159,15 +159,79 @@ func TestMeter_SummariesOfProcessesAreMerged(t *testing.T) {
 			r.Observe(&Access{Key: []byte("k"), Slot: uint16(process)})
 		}
 		m.Collect(0)
-		if s := m.Summary(); all == nil {
+		s := must(DecodeSummary(must(m.Summary().AppendBinary(nil))))
+		if all == nil {
 			all = s
-		} else {
-			all.Merge(s)
+		} else if err := all.Merge(s); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if k := all.TopKeys(ByOps).Top(-1); len(k) != 1 || k[0].Count != 300 || all.Ranges().Total().Reads != 300 || all.Slots().Spread().Samples != 300 {
+	if k := all.TopKeys(ByOps).Top(-1); len(k) != 1 || k[0].Count != 300 || all.Ranges().Total().Reads != 300 || all.Ranges().Load(nil, nil).Reads != 300 || all.Slots().Spread().Samples != 300 {
 		t.Errorf("%+v", k)
 	}
+	for _, slots := range []int{0, 8} {
+		if err := all.Merge(must(NewMeter(Options{Slots: slots})).Summary()); !errors.Is(err, ErrOptions) {
+			t.Errorf("%d slots: %v", slots, err)
+		}
+	}
+}
+
+func TestMeter_TopIn_IsOfTheRange(t *testing.T) {
+	m := must(NewMeter(Options{Every: 1}))
+	r := m.NewRecorder()
+	for i := range 100 {
+		for range i + 1 {
+			r.Observe(&Access{Key: fmt.Appendf(nil, "%02d", i)})
+		}
+	}
+	m.Collect(0)
+	if top := m.TopIn(ByOps, []byte("20"), []byte("30"), 2); len(top) != 2 || top[0].Key != "29" || top[1].Key != "28" {
+		t.Errorf("%+v", top)
+	}
+	if top := m.TopIn(ByOps, []byte("97"), nil, -1); len(top) != 3 || top[0].Key != "99" || top[0].Count != 100 {
+		t.Errorf("%+v", top)
+	}
+}
+
+// A summary that is decoded is one that could have been written, and merging it breaks nothing.
+func FuzzDecodeSummary(f *testing.F) {
+	for _, slots := range []int{0, 4} {
+		m := must(NewMeter(Options{Every: 1, TopKeys: 4, Ranges: 16, Slots: slots}))
+		r := m.NewRecorder()
+		for i := range 30 {
+			r.Observe(&Access{Key: fmt.Append(nil, i%7), Slot: uint16(i % 3), Write: i%2 == 0, BytesIn: i, Service: time.Duration(i), Command: "GET"})
+		}
+		m.Collect(0)
+		f.Add(must(m.Summary().AppendBinary(nil)))
+	}
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := DecodeSummary(b)
+		if err != nil {
+			if !errors.Is(err, ErrEncoding) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again := must(DecodeSummary(must(s.AppendBinary(nil))))
+		if s.Ranges().Load(nil, nil) != again.Ranges().Load(nil, nil) || s.Ranges().Total() != again.Ranges().Total() || s.Ranges().Len() != again.Ranges().Len() {
+			t.Fatalf("%+v became %+v", s.Ranges(), again.Ranges())
+		}
+		if s.Slots() != nil && s.Slots().Spread() != again.Slots().Spread() {
+			t.Fatalf("%+v became %+v", s.Slots().Spread(), again.Slots().Spread())
+		}
+		if err := again.Merge(s); err != nil {
+			t.Fatal(err)
+		}
+		again.Scale(0.5)
+		again.Add(&Access{Key: []byte("k"), Service: 1}, 1)
+		if l := again.Ranges().Load(nil, nil); !(l.Ops() >= 0) || math.IsInf(l.BytesIn, 0) || again.Ranges().Len() > again.Ranges().capacity {
+			t.Fatalf("%+v of %d", l, again.Ranges().Len())
+		}
+		if _, err := again.Ranges().Split(SplitOptions{MinSamples: 1}); err != nil && !errors.Is(err, ErrUnsplittable) {
+			t.Fatal(err)
+		}
+	})
 }
 
 func TestMeter_MemoryIsBounded(t *testing.T) {

@@ -174,7 +174,6 @@ func (r *Ranges) dropBelowThreshold() {
 // Scale multiplies all that was seen by a factor above 0 and up to 1, so that what is older counts less. Operations of which
 // less than a millionth is left are forgotten.
 func (r *Ranges) Scale(factor float64) {
-	const forgotten = 1e-6
 	kept := 0
 	for i := range r.entries {
 		e := &r.entries[i]
@@ -182,7 +181,7 @@ func (r *Ranges) Scale(factor float64) {
 		var load RangeLoad
 		load.add(e.load, factor)
 		e.load = load
-		if e.weight >= forgotten {
+		if e.weight >= leastWeight {
 			r.entries[kept], r.entries[i] = r.entries[i], r.entries[kept]
 			kept++
 		}

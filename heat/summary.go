@@ -1,5 +1,7 @@
 package heat
 
+import "fmt"
+
 // Summary is what is known of the operations of some time: top keys by each measure, ranges and slots. Summaries are
 // merged. It belongs to one goroutine at a time.
 type Summary struct {
@@ -38,8 +40,24 @@ func (s *Summary) Add(a *Access, weight float64) {
 	}
 }
 
-// Merge adds what another summary with the same options has counted.
-func (s *Summary) Merge(o *Summary) {
+// Merge adds what another summary has counted, and leaves that as it is. It fails with [ErrOptions], and adds nothing, if they
+// do not have as many slots.
+func (s *Summary) Merge(o *Summary) error {
+	if have, other := s.slotCount(), o.slotCount(); have != other {
+		return fmt.Errorf("%w: a summary of %d slots is merged into one of %d: give all meters the same Slots", ErrOptions, other, have)
+	}
+	s.merge(o)
+	return nil
+}
+
+func (s *Summary) slotCount() int {
+	if s.slots == nil {
+		return 0
+	}
+	return len(s.slots.counts)
+}
+
+func (s *Summary) merge(o *Summary) {
 	for by, t := range s.top {
 		t.Merge(o.top[by])
 	}

@@ -293,14 +293,26 @@ func (t *TopKeys) Reset() {
 }
 
 // Top returns the n keys with the highest counts, the highest first; all that are tracked if n is negative.
-func (t *TopKeys) Top(n int) []HotKey {
-	order := slices.Clone(t.heap)
-	slices.SortFunc(order, func(a, b *trackedKey) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) })
-	if n >= 0 {
-		order = order[:min(n, len(order))]
+func (t *TopKeys) Top(n int) []HotKey { return reportTop(slices.Clone(t.heap), n) }
+
+// TopIn is Top for the keys from start up to end, which is not included; nil is the end of all keys.
+func (t *TopKeys) TopIn(start, end []byte, n int) []HotKey {
+	var in []*trackedKey
+	for _, k := range t.heap {
+		if k.key >= string(start) && (end == nil || k.key < string(end)) {
+			in = append(in, k)
+		}
 	}
-	top := make([]HotKey, len(order))
-	for i, k := range order {
+	return reportTop(in, n)
+}
+
+func reportTop(keys []*trackedKey, n int) []HotKey {
+	slices.SortFunc(keys, func(a, b *trackedKey) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) })
+	if n >= 0 {
+		keys = keys[:min(n, len(keys))]
+	}
+	top := make([]HotKey, len(keys))
+	for i, k := range keys {
 		top[i] = k.report()
 	}
 	return top
