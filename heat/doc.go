@@ -1,16 +1,6 @@
 // Package heat answers three questions about a key-value store or anything else that is split by key: how hot is each
 // shard, which keys make it so, and where would a cut halve it?
 //
-// # Rates
-//
-// [ShardRates] turns counts that only grow into rates per second, over several exponential windows at once: a short
-// one shows what begins, a long one what lasts.
-//
-//	rates, err := heat.NewShardRates[uint64](10*time.Second, 5*time.Minute)
-//	…
-//	rates.Record(elapsed, maps.All(counts)) // once a second
-//	now, lasting := rates.Of(shard)[0], rates.Of(shard)[1]
-//
 // # Meters
 //
 // A [Meter] answers for a whole process. Each goroutine that serves requests has a [Recorder], which samples operations: one
@@ -28,6 +18,16 @@
 //	splits, err := m.Split(heat.SplitOptions{Start: start, End: end})
 //
 // What it is made of can be used alone:
+//
+// # Rates
+//
+// [ShardRates] turns counts that only grow into rates per second, over several exponential windows at once: a short
+// one shows what begins, a long one what lasts.
+//
+//	rates, err := heat.NewShardRates[uint64](10*time.Second, 5*time.Minute)
+//	…
+//	rates.Record(elapsed, maps.All(counts)) // once a second
+//	now, lasting := rates.Of(shard)[0], rates.Of(shard)[1]
 //
 // # Hot keys
 //
@@ -53,7 +53,14 @@
 //
 //   - Time and randomness are handed in. Equal inputs give equal answers, in a test, a simulator and a server.
 //   - Memory is bounded by options, whatever keys come.
-//   - A count has an error that is never exceeded, and what was missed has a bound, whatever order keys come in.
+//   - A count has an error that is never exceeded, and what was missed has a bound, whatever order keys come in. If
+//     operations are sampled, counts are right on average, and their deviation is reported beside the error.
+//
+// # Limits
+//
+// It measures what it is told, and decides nothing: what to do about a hot key or range is the caller's. Ranges, splits and
+// the map are of operations, not of what is stored; SplitOptions.Size hands sizes in. A key with less
+// than its table's floor, the total by Options.TopKeys at most, may be missing.
 //
 // DESIGN.md beside this file has the states, the invariants and the reasons.
 package heat

@@ -1,5 +1,5 @@
 // Package hotkey answers one question: which keys does a client wait for longer than for
-// the others?
+// the others, or ask for far more often?
 //
 // A shard's own figures do not show one hot key among thousands. The client sees it: calls
 // about that key take many times as long as those about the rest. A [Detector] is given
@@ -29,9 +29,9 @@
 //
 // # Limits
 //
-// It distinguishes keys by how long callers waited. A key that is hot on a store that
-// bears it well is not found, and one that is slow because its value is large is. With
-// fewer than three busy keys there is no median to compare with.
+// It distinguishes keys by how long callers waited, on average or in the slowest of a
+// hundred calls, and by how often they asked. A key that is slow because its value is large is
+// found too. With fewer than three busy keys there is no median to compare with.
 package hotkey
 
 import (
@@ -215,11 +215,18 @@ func (d *Detector) Reset() {
 // Report is what a detector knows at a moment. Numbers of samples are weighed by age, so
 // they have fractions.
 type Report struct {
-	// Hot are the keys that are too slow, the slowest first.
+	// Hot are the keys that are too slow on average, the slowest first.
 	Hot []Hot
+	// Tails are the keys whose p99 is too high, the highest first. A key may be hot in its tail alone: its mean does not show
+	// that one call of fifty waits. Only keys with 100 samples are judged.
+	Tails []Hot
+	// Busy are the keys that are asked for too often, the most frequent first, however fast they are.
+	Busy []Hot
 	// Median is the median of the mean latencies of all keys that have enough samples.
 	// For an even number of them it is the upper one of the two in the middle.
 	Median time.Duration
+	// MedianP99 is that of their p99, of keys with 100 samples.
+	MedianP99 time.Duration
 	// Judged is how many keys have enough samples, and Tracked how many there are at all.
 	Judged, Tracked int
 	// Samples is how many samples there were.
@@ -229,16 +236,20 @@ type Report struct {
 	Bound float64
 }
 
-// Hot is a key that is slower than others.
+// Hot is a key that is slower than others, or asked for more often.
 type Hot struct {
 	Key string
 	// Samples is how many latencies of it were measured, and Missed how many more it may
 	// have had before it was tracked.
 	Samples, Missed float64
-	// Latency is the mean of them, and Ratio how many times the median that is.
-	Latency time.Duration
-	Ratio   float64
+	// Latency is the mean of them, and P99 what one of a hundred exceeds: it is at most half too high.
+	Latency, P99 time.Duration
+	// Ratio is how many times the median there is of what put the key into its list: mean, p99 or samples.
+	Ratio float64
 }
+
+// minTailSamples is how many samples a key needs for a p99: of fewer it is the slowest one.
+const minTailSamples = 100
 
 // buildReport judges all keys.
 func (d *Detector) buildReport() Report {
@@ -253,22 +264,37 @@ func (d *Detector) buildReport() Report {
 	if r.Judged == 0 {
 		return r
 	}
-	slices.SortFunc(judged, func(a, b heat.HotKey) int {
-		return cmp.Or(cmp.Compare(meanLatency(b), meanLatency(a)), cmp.Compare(a.Key, b.Key))
-	})
-	median := meanLatency(judged[(r.Judged-1)/2])
+	var median float64
+	r.Hot, median = d.findAbove(judged, meanLatency)
 	r.Median = time.Duration(median)
-	if r.Judged < d.o.MinKeys {
-		return r
+	r.Busy, _ = d.findAbove(judged, func(k heat.HotKey) float64 { return k.Ops })
+	tailed := slices.DeleteFunc(judged, func(k heat.HotKey) bool { return k.Ops < minTailSamples })
+	r.Tails, median = d.findAbove(tailed, func(k heat.HotKey) float64 { return float64(k.P99) })
+	r.MedianP99 = time.Duration(median)
+	return r
+}
+
+// findAbove returns the keys that have more than Options.Ratio times the median of something, those with the most first, and
+// that median. It orders keys by it.
+func (d *Detector) findAbove(keys []heat.HotKey, of func(heat.HotKey) float64) (found []Hot, median float64) {
+	if len(keys) == 0 {
+		return nil, 0
 	}
-	for _, k := range judged {
-		ratio := meanLatency(k) / math.Max(median, 1) // a nanosecond is as fast as a call can be
+	slices.SortFunc(keys, func(a, b heat.HotKey) int {
+		return cmp.Or(cmp.Compare(of(b), of(a)), cmp.Compare(a.Key, b.Key))
+	})
+	median = of(keys[(len(keys)-1)/2])
+	if len(keys) < d.o.MinKeys {
+		return nil, median
+	}
+	for _, k := range keys {
+		ratio := of(k) / math.Max(median, 1) // a nanosecond is as fast as a call can be
 		if ratio <= d.o.Ratio {
 			break
 		}
-		r.Hot = append(r.Hot, Hot{Key: k.Key, Samples: k.Ops, Missed: k.Error, Latency: time.Duration(meanLatency(k)), Ratio: ratio})
+		found = append(found, Hot{Key: k.Key, Samples: k.Ops, Missed: k.Error, Latency: time.Duration(meanLatency(k)), P99: k.P99, Ratio: ratio})
 	}
-	return r
+	return found, median
 }
 
 // meanLatency is the mean of the samples of a key, in nanoseconds. One that took no time counts too.

@@ -175,6 +175,42 @@ func TestASlowKeyIsFoundAmongHostileOnes(t *testing.T) {
 	}
 }
 
+// A key that is slow in one call of twenty is not slow on average, and one that is asked for all the time is not slow at all.
+func TestReport_NamesTailsAndBusyKeys(t *testing.T) {
+	d := mustNew(t, Options{Sample: 1, Keys: 64, Now: (&clock{}).readTime})
+	for i := range 2000 {
+		for n := range 5 {
+			if i%10 == 0 {
+				d.Observe(fmt.Sprint("warm", n), 2*time.Millisecond)
+			}
+		}
+		if i%10 == 1 {
+			latency := 2 * time.Millisecond
+			if i%200 == 1 {
+				latency = 100 * time.Millisecond
+			}
+			d.Observe("tail", latency)
+		}
+		if i%40 == 2 { // fewer samples than a p99 needs
+			d.Observe("few", 2*time.Millisecond)
+		}
+		for range 3 {
+			d.Observe("busy", time.Millisecond)
+		}
+	}
+	d.Observe("few", time.Second)
+	r := d.Report()
+	if len(r.Tails) != 1 || r.Tails[0].Key != "tail" || r.Tails[0].P99 < 100*time.Millisecond || r.Tails[0].P99 > 150*time.Millisecond || r.Tails[0].Ratio < 20 {
+		t.Errorf("tails: %+v", r.Tails)
+	}
+	if len(r.Busy) != 1 || r.Busy[0].Key != "busy" || r.Busy[0].Samples != 6000 || r.Busy[0].Ratio != 30 || r.Busy[0].Latency != time.Millisecond {
+		t.Errorf("busy: %+v", r.Busy)
+	}
+	if len(r.Hot) != 1 || r.Hot[0].Key != "few" || r.MedianP99 < 2*time.Millisecond || r.MedianP99 > 3*time.Millisecond || r.Median != 2*time.Millisecond {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestLongKeysAreToldApartWhateverTheirBytes(t *testing.T) {
 	for _, part := range []string{"a", "é", "\xff", "\xff\xffa", "\x00é\xc3"} {
 		long := strings.Repeat(part, 1000)
