@@ -1,0 +1,196 @@
+package distributor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/cleavekv/cleave/partition"
+)
+
+// A zipf law over a hash keyspace: the busiest group comes down to what its hottest key needs.
+func TestPlanner_ZipfLoad_IsSpread(t *testing.T) {
+	w := newWorld(t, Knobs{}, 4, 4, 4096)
+	w.noise = 0.1
+	w.setZipf(1.2, 2.4)
+	w.sumWork()
+	before, _ := w.imbalance()
+	w.run(2 * time.Minute)
+	toMean, toKey := w.imbalance()
+	if toMean > 1.3 && toKey > 1.1 {
+		t.Errorf("after two minutes the busiest group has %.2f of the mean and %.2f of the hottest key; before it was %.2f\n%s", toMean, toKey, before, strings.Join(w.log, "\n"))
+	}
+	w.run(10 * time.Minute)
+	w.expectQuiet()
+}
+
+// Warm neighbours in one shard of a range keyspace are spread over all groups.
+func TestPlanner_WarmNeighbours_AreSplitAndSpread(t *testing.T) {
+	w := newWorld(t, Knobs{}, 4, 1, 4000)
+	for i := range 500 { // all in the first shard
+		w.work[i] = 1.6 / 500
+	}
+	w.run(3 * time.Minute)
+	if toMean, _ := w.imbalance(); toMean > 1.3 {
+		t.Errorf("after three minutes the busiest group has %.2f of the mean\n%s", toMean, strings.Join(w.log, "\n"))
+	}
+	if w.actions[Split] == 0 || w.actions[Split] > 8 {
+		t.Errorf("%d splits\n%s", w.actions[Split], strings.Join(w.log, "\n"))
+	}
+	w.run(10 * time.Minute)
+	w.expectQuiet()
+}
+
+// One key that has all the work is named, and its shard is not split again and again.
+func TestPlanner_OneKey_IsNamed(t *testing.T) {
+	w := newWorld(t, Knobs{}, 4, 4, 4096)
+	w.work[700] = 0.9
+	w.run(time.Minute)
+	if w.reasons[OneKey] == 0 || w.actions[Split]+w.actions[Move] > 1 {
+		t.Errorf("proposals %v\n%s", w.reasons, strings.Join(w.log, "\n"))
+	}
+	w.expectQuiet()
+}
+
+// A shard whose writes come at its end is split a few times at most.
+func TestPlanner_MovingEdge_IsNotSplitForEver(t *testing.T) {
+	w := newWorld(t, Knobs{}, 4, 1, 4000)
+	w.isEdge = true
+	// The edge moves through the last shard.
+	for step := range 40 {
+		clear(w.work)
+		at := 3000 + step*20
+		for i := range 20 {
+			w.work[at+i] = 0.04
+		}
+		w.run(10 * time.Second)
+	}
+	if w.reasons[MovingEdge] == 0 || w.actions[Split] > 3 {
+		t.Errorf("%d splits, reasons %v\n%s", w.actions[Split], w.reasons, strings.Join(w.log, "\n"))
+	}
+}
+
+// When all is quiet again, the map is as small as before.
+func TestPlanner_QuietAgain_MergesBack(t *testing.T) {
+	w := newWorld(t, Knobs{}, 4, 4, 4096)
+	w.setZipf(1.1, 2.4)
+	w.run(5 * time.Minute)
+	if len(w.shards) == 16 {
+		t.Fatalf("nothing was split: %s", strings.Join(w.log, "\n"))
+	}
+	clear(w.work)
+	w.run(30 * time.Minute)
+	if len(w.shards) != 16 {
+		t.Errorf("%d shards are left of 16\n%s", len(w.shards), strings.Join(w.log, "\n"))
+	}
+	w.expectQuiet()
+}
+
+// What others have split stays split, however cold it is.
+func TestPlanner_SplitsOfOthers_AreKept(t *testing.T) {
+	w := newWorld(t, Knobs{}, 2, 32, 4096)
+	w.expectQuiet()
+	if len(w.shards) != 64 || w.reasons[Even] == 0 {
+		t.Errorf("%d shards are left of 64, reasons %v", len(w.shards), w.reasons)
+	}
+}
+
+// Large shards are split until none is too large, and no piece is smaller than half of the least.
+func TestPlanner_LargeShards_AreSplit(t *testing.T) {
+	w := newWorld(t, Knobs{}, 2, 1, 4096)
+	w.size = 200_000 // 410 MB each
+	w.run(10 * time.Minute)
+	for _, s := range w.shards {
+		if size := int64(s.end-s.start) * w.size; size > MaxShardBytes(4096*w.size) || size < 5e6 {
+			t.Errorf("a shard has %d bytes", size)
+		}
+	}
+	w.expectQuiet()
+}
+
+func TestMaxShardBytes_FollowsTheFormula(t *testing.T) {
+	for _, c := range []struct{ all, want int64 }{{0, 40e6}, {1e9, 45_692_099}, {100e9, 96_920_997}, {1e12, 220e6}, {7e12, 500e6}} {
+		if got := MaxShardBytes(c.all); got != c.want {
+			t.Errorf("of %d bytes: %d, want %d", c.all, got, c.want)
+		}
+	}
+}
+
+// A change that does not help is not tried again at once.
+func TestPlanner_WhatDidNotHelp_IsHeld(t *testing.T) {
+	p, err := NewPlanner(Knobs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whatever leaves the first group, the rest of it gets as busy: its clients ask for more.
+	id := partition.ShardID(10)
+	moves := 0
+	for second := range 600 {
+		v := Situation{Now: time.Duration(second) * time.Second}
+		for g := range partition.GroupID(3) {
+			v.Groups = append(v.Groups, GroupState{Group: partition.Group{ID: g + 1}, Capacity: 1})
+		}
+		for i := range 4 {
+			v.Shards = append(v.Shards, Shard{Shard: partition.Shard{ID: id + partition.ShardID(i), Group: 1}, Keyspace: 1, Work: 0.25})
+		}
+		for _, d := range p.Step(v) {
+			if d.Change == Move {
+				moves++
+				id++ // another shard takes its place
+			}
+		}
+	}
+	if moves > 16 {
+		t.Errorf("%d moves in ten minutes, and none helped", moves)
+	}
+}
+
+func TestPlanner_KnobsThatContradict_AreRefused(t *testing.T) {
+	for _, c := range []struct {
+		knobs Knobs
+		name  string
+	}{
+		{Knobs{ColdWork: 0.2}, "ColdWork"},
+		{Knobs{Imbalance: 0.9}, "Imbalance"},
+		{Knobs{MaxFraction: 0.8}, "MaxFraction"},
+		{Knobs{MaxShardBytes: 15e6}, "MaxShardBytes"},
+		{Knobs{Residence: time.Second}, "Residence"},
+		{Knobs{MaxPieces: 1}, "MaxPieces"},
+	} {
+		if _, err := NewPlanner(c.knobs); err == nil || !strings.Contains(err.Error(), c.name) {
+			t.Errorf("%+v: %v", c.knobs, err)
+		}
+	}
+}
+
+// Whatever an even load is, the planner ends: it does not move the same shards for ever, nor split and merge. And no
+// group is left busier than the busiest was.
+func TestPlanner_AnyLoad_Ends(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		groups := rapid.IntRange(1, 6).Draw(t, "groups")
+		w := newWorld(t, Knobs{}, groups, rapid.IntRange(1, 4).Draw(t, "shards"), 512)
+		w.step = 2 * time.Second
+		w.noise = rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "noise")
+		total := rapid.Float64Range(0.1, float64(groups)).Draw(t, "work")
+		for range rapid.IntRange(1, 40).Draw(t, "keys") {
+			w.work[rapid.IntRange(0, 511).Draw(t, "key")] += rapid.Float64Range(0.01, 1).Draw(t, "share")
+		}
+		for i, sum := 0, sumOf(w.work); i < len(w.work); i++ {
+			w.work[i] *= total / sum
+		}
+		w.sumWork()
+		before := slices.Max(w.loads())
+		w.run(15 * time.Minute)
+		actions := len(w.log)
+		if after := slices.Max(w.loads()); after > before*1.05+0.05 {
+			t.Errorf("the busiest group had %.2f, and has %.2f\n%s", before, after, strings.Join(w.log, "\n"))
+		}
+		w.run(20 * time.Minute)
+		if more := len(w.log) - actions; more > 2 {
+			t.Errorf("%d actions in the 20 minutes after the first 15\n%s", more, strings.Join(w.log, "\n"))
+		}
+	})
+}
