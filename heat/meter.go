@@ -154,7 +154,7 @@ func (m *Meter) Window() time.Duration {
 	return time.Duration(m.window * float64(time.Second))
 }
 
-// Split returns ways to cut a range: see [Ranges.Split].
+// Split returns ways to cut a range: see [Ranges.Split]. The functions of the options must not ask the meter.
 func (m *Meter) Split(o SplitOptions) ([]Split, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,6 +166,13 @@ func (m *Meter) Load(start, end []byte) RangeLoad {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.total.ranges.Load(start, end)
+}
+
+// Loads estimates the loads of all ranges between boundaries, such as those of shards: see [Ranges.Loads].
+func (m *Meter) Loads(bounds [][]byte) []RangeLoad {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.total.ranges.Loads(bounds)
 }
 
 // Spread returns how evenly operations fall on slots. There is none if Options.Slots is 0.

@@ -52,6 +52,9 @@ func TestMeter_CollectsWhileRecordersGoOn(t *testing.T) {
 	if l := m.Load(nil, nil); math.Abs(l.Reads-goroutines*each) > 0.05*goroutines*each {
 		t.Errorf("%+v of all ranges", l)
 	}
+	if l := m.Loads([][]byte{[]byte("2"), []byte("3")}); len(l) != 3 || l[1] != m.Load([]byte("2"), []byte("3")) || l[1].Reads < 1 {
+		t.Errorf("%+v by range", l)
+	}
 	if s := m.Spread(); s.Evenness < 0.99 || s.Samples < goroutines*each-1 {
 		t.Errorf("%+v", s)
 	}

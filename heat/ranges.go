@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"time"
 	"unsafe"
 )
@@ -213,6 +214,18 @@ func (r *Ranges) Load(start, end []byte) RangeLoad {
 		}
 	}
 	return l
+}
+
+// Loads estimates the loads of all ranges between boundaries, which are in order: the first is that of the keys below
+// bounds[0], the last that of the others from the last boundary on. For many ranges it takes far less time than Load for each.
+func (r *Ranges) Loads(bounds [][]byte) []RangeLoad {
+	loads := make([]RangeLoad, len(bounds)+1)
+	for i := range r.entries {
+		e := &r.entries[i]
+		at := sort.Search(len(bounds), func(j int) bool { return bytes.Compare(bounds[j], e.key) > 0 })
+		loads[at].add(e.load, r.standsFor(e))
+	}
+	return loads
 }
 
 func isInRange(key, start, end []byte) bool {

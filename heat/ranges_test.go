@@ -59,6 +59,34 @@ func TestRanges_ExactAsLongAsOperationsFit(t *testing.T) {
 	}
 }
 
+func TestRanges_Loads_AreThoseOfEachRange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := must(NewRanges(64, 1))
+		for _, key := range rapid.SliceOfN(rapid.StringMatching("[a-c]{0,3}"), 0, 200).Draw(t, "keys") {
+			r.Add(&Access{Key: []byte(key), Write: key < "b"}, 1)
+		}
+		names := rapid.SliceOfN(rapid.StringMatching("[a-c]{1,3}"), 0, 9).Draw(t, "bounds")
+		slices.Sort(names)
+		var bounds [][]byte
+		for _, name := range names { // the same may be there twice: nothing is between them
+			bounds = append(bounds, []byte(name))
+		}
+		loads := r.Loads(bounds)
+		for i, got := range loads {
+			var start, end []byte
+			if i > 0 {
+				start = bounds[i-1]
+			}
+			if i < len(bounds) {
+				end = bounds[i]
+			}
+			if want := r.Load(start, end); !isNear(got.Reads, want.Reads) || !isNear(got.Writes, want.Writes) {
+				t.Fatalf("range %d of %q has %+v, want %+v", i, names, got, want)
+			}
+		}
+	})
+}
+
 // Many samples of the same traffic, merged or not, are right on average, and each is near.
 func TestRanges_EstimatesAreRightOnAverage(t *testing.T) {
 	const capacity, runs, operations = 256, 60, 10_000
