@@ -9,8 +9,8 @@ import (
 
 // Access is one operation on one key.
 type Access struct {
-	// Key is the key, or its position: the order of ranges is that of these bytes. It is not kept: the caller may change
-	// it after the call.
+	// Key is the key, or its position: the order of ranges is that of these bytes. It is not kept: the caller may
+	// change it after the call.
 	Key []byte
 	// Slot is the bucket of the key, if keys have one.
 	Slot uint16
@@ -54,8 +54,8 @@ func (m Measure) of(a *Access) float64 {
 	return 1
 }
 
-// keptKey returns the bytes by which a key is known. Of one that is longer than [MaxKeyBytes] they are its beginning and
-// a hash of all of it, so that two of them still differ, and are the same in every process.
+// keptKey returns the bytes by which a key is known. Of one that is longer than [MaxKeyBytes] they are its beginning
+// and a hash of all of it, so that two of them still differ, and are the same in every process.
 func keptKey(key []byte) []byte {
 	if len(key) <= MaxKeyBytes {
 		return key

@@ -3,8 +3,8 @@
 //
 // # Meters
 //
-// A [Meter] answers for a whole process. Each goroutine that serves requests has a [Recorder], which samples operations: one
-// that is not in the sample costs about a nanosecond.
+// A [Meter] answers for a whole process. Each goroutine that serves requests has a [Recorder], which samples
+// operations: one that is not in the sample costs about a nanosecond.
 //
 //	m, err := heat.NewMeter(heat.Options{})
 //	r := m.NewRecorder() // for each goroutine
@@ -31,18 +31,18 @@
 //
 // # Hot keys
 //
-// [TopKeys] has the keys with the most operations, bytes or service time, with the error of each count, what was asked of
-// them and by which clients. Tables of several processes are merged.
+// [TopKeys] has the keys with the most operations, bytes or service time, with the error of each count, what was
+// asked of them and by which clients. Tables of several processes are merged.
 //
 // # Splits
 //
-// [Ranges] is a sample of operations that estimates the load of any range of keys, and returns keys at which a range is cut
-// into pieces with even loads, or the one key that makes a cut useless.
+// [Ranges] is a sample of operations that estimates the load of any range of keys, and returns keys at which a range
+// is cut into pieces with even loads, or the one key that makes a cut useless.
 //
 // # Heat map
 //
-// [Map] keeps what was asked by time and key range: the last half hour in columns of ten seconds, a month in columns of four
-// hours, in 3 MiB.
+// [Map] keeps what was asked by time and key range: the last half hour in columns of ten seconds, a month in columns
+// of four hours, in 3 MiB.
 //
 // # Evenness
 //
@@ -58,9 +58,9 @@
 //
 // # Limits
 //
-// It measures what it is told, and decides nothing: what to do about a hot key or range is the caller's. Ranges, splits and
-// the map are of operations, not of what is stored; SplitOptions.Size hands sizes in. A key with less
-// than its table's floor, the total by Options.TopKeys at most, may be missing.
+// It measures what it is told, and decides nothing: what to do about a hot key or range is the caller's. Ranges,
+// splits and the map are of operations, not of what is stored; SplitOptions.Size hands sizes in. A key with less than
+// its table's floor, the total by Options.TopKeys at most, may be missing.
 //
 // DESIGN.md beside this file has the states, the invariants and the reasons.
 package heat

@@ -103,8 +103,8 @@ func (s *SlotCounts) Spread() Spread {
 
 // AlarmOptions say when a distribution has become too uneven. The zero value works.
 type AlarmOptions struct {
-	// Drop is by how much evenness must be below what it usually is. Default 0.1: of 16384 slots 1.4 bits, which is traffic
-	// that leaves more than half of them.
+	// Drop is by how much evenness must be below what it usually is. Default 0.1: of 16384 slots 1.4 bits, which is
+	// traffic that leaves more than half of them.
 	Drop float64
 	// Floor is the evenness below which there is an alarm whatever is usual. Default 0.5.
 	Floor float64
@@ -154,9 +154,9 @@ const (
 	AlarmCleared
 )
 
-// Step judges the spread of a window of some length. An alarm that is on is cleared when half of the drop is made good, so
-// that it does not flicker; while it is on, what is usual is learnt at an eighth of the speed, so that a change which lasts
-// becomes usual in the end.
+// Step judges the spread of a window of some length. An alarm that is on is cleared when half of the drop is made
+// good, so that it does not flicker; while it is on, what is usual is learnt at an eighth of the speed, so that a
+// change which lasts becomes usual in the end.
 func (a *Alarm) Step(s Spread, window time.Duration) AlarmChange {
 	if s.Samples < a.o.MinSamples || window <= 0 {
 		return AlarmSame

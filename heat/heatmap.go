@@ -31,8 +31,8 @@ const (
 
 // Layer is how finely a heat map knows some stretch of the past.
 type Layer struct {
-	// Step is the width of a column, and Keep for how long there are such columns. Keep is a multiple of Step, and so is
-	// the Step of the next layer.
+	// Step is the width of a column, and Keep for how long there are such columns. Keep is a multiple of Step, and so
+	// is the Step of the next layer.
 	Step, Keep time.Duration
 }
 
@@ -55,8 +55,8 @@ type MapOptions struct {
 	Layers []Layer
 	// Rows is how many ranges of keys a column distinguishes at most. Default 512. 8 to 4096.
 	Rows int
-	// MaxBytes is what the map takes at most. Default 3 MiB, at least 1 MiB. When it is reached, the oldest columns lose half of
-	// their rows, down to 64, and then go.
+	// MaxBytes is what the map takes at most. Default 3 MiB, at least 1 MiB. When it is reached, the oldest columns
+	// lose half of their rows, down to 64, and then go.
 	MaxBytes int
 	// Seed is that of the random numbers.
 	Seed uint64
@@ -84,8 +84,8 @@ func (o MapOptions) withDefaults() (MapOptions, error) {
 	return o, nil
 }
 
-// Map is a heat map: time across, key ranges down. What is older is coarser, first in time, then in keys. Rows follow the
-// keys that are asked for: a range that many operations hit has many rows, and a hot key has one of its own.
+// Map is a heat map: time across, key ranges down. What is older is coarser, first in time, then in keys. Rows follow
+// the keys that are asked for: a range that many operations hit has many rows, and a hot key has one of its own.
 //
 // It is no clock; its methods may be called by any goroutine.
 type Map struct {
@@ -113,8 +113,8 @@ type column struct {
 	from, to time.Duration
 	axis     *axis
 	cells    []uint8 // metric by metric
-	// low and high are the smallest and the largest key that were seen. They bound the first and the last row: at a moving edge
-	// all operations are in the last one.
+	// low and high are the smallest and the largest key that were seen. They bound the first and the last row: at a
+	// moving edge all operations are in the last one.
 	low, high string
 }
 
@@ -150,8 +150,8 @@ func NewMap(o MapOptions) (*Map, error) {
 	return m, err
 }
 
-// Record adds what was asked up to a time since any beginning, and after the last time that Record was called with. A time
-// before the last counts as that.
+// Record adds what was asked up to a time since any beginning, and after the last time that Record was called with. A
+// time before the last counts as that.
 func (m *Map) Record(at time.Duration, seen *Ranges) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,7 +251,8 @@ func (m *Map) release(c *column) {
 	}
 }
 
-// joinColumns makes one column of several, on the rows of the last. Rates are means over its whole width, times the highest.
+// joinColumns makes one column of several, on the rows of the last. Rates are means over its whole width, times the
+// highest.
 func joinColumns(from, to time.Duration, columns []column) column {
 	last := &columns[len(columns)-1]
 	on := last.axis
@@ -276,8 +277,8 @@ func joinColumns(from, to time.Duration, columns []column) column {
 	return joined
 }
 
-// addTo adds the rates of a column to rows that begin at other keys, times a factor. A row that lies in several of them is shared
-// evenly among them. Of times the highest is kept.
+// addTo adds the rates of a column to rows that begin at other keys, times a factor. A row that lies in several of
+// them is shared evenly among them. Of times the highest is kept.
 func (c *column) addTo(sum []float64, keys []string, metric Metric, factor float64) {
 	from := 0
 	for i, level := range c.row(metric) {
@@ -306,8 +307,8 @@ func (c *column) addTo(sum []float64, keys []string, metric Metric, factor float
 	}
 }
 
-// shrinkOldest halves the rows of the oldest column that has many, or forgets the oldest if none has. It reports whether there
-// is something left to forget.
+// shrinkOldest halves the rows of the oldest column that has many, or forgets the oldest if none has. It reports
+// whether there is something left to forget.
 func (m *Map) shrinkOldest() bool {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		for j := range m.layers[i].columns {
@@ -348,8 +349,8 @@ func (m *Map) Bytes() int {
 
 // View is a part of a heat map.
 type View struct {
-	// Rows are the first keys of the rows, and Columns the begins of the columns. The last row ends where the view does, and
-	// each column where the next begins.
+	// Rows are the first keys of the rows, and Columns the begins of the columns. The last row ends where the view
+	// does, and each column where the next begins.
 	Rows    []string
 	Columns []time.Duration
 	// Cells are the values by row and column. NaN is not known.

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// firstOctave is that of the shortest time that is distinguished, 2^10 ns or about a microsecond: the clock itself is
-	// hardly finer.
+	// firstOctave is that of the shortest time that is distinguished, 2^10 ns or about a microsecond: the clock
+	// itself is hardly finer.
 	firstOctave = 10
 	// octaves reach to 17 seconds, after which most clients have given up.
 	octaves = 24

@@ -26,8 +26,8 @@ const (
 	maxPieces = 1024
 	// costBytes is how many bytes cost as much as an operation: copying a KiB takes about as long as looking a key up.
 	costBytes = 1 << 10
-	// costService is how much service time costs as much as an operation, which takes far less: 66 microseconds, a power of
-	// two nanoseconds to divide by.
+	// costService is how much service time costs as much as an operation, which takes far less: 66 microseconds, a
+	// power of two nanoseconds to divide by.
 	costService = 1 << 16
 )
 
@@ -45,14 +45,14 @@ const (
 	maxMapRows = 4096
 	// minMapBytes is what the samples of a map take with the longest keys, and some columns.
 	minMapBytes = 1 << 20
-	// mapSamples is how many operations a column is made of. With 512 rows a row of even load has two of a thousand: its level is
-	// off by half, which is five of 255. More would take a larger part of the cap than they show.
+	// mapSamples is how many operations a column is made of. With 512 rows a row of even load has two of a thousand:
+	// its level is off by half, which is five of 255. More would take a larger part of the cap than they show.
 	mapSamples = 1024
 	// recentFactor is what a column counts in the making of rows after another one: a half after about five minutes of
 	// columns of ten seconds.
 	recentFactor = 0.977
-	// minAxisColumns is for how many columns at least rows stay as they are: a minute. Rows that change in each column show
-	// nothing.
+	// minAxisColumns is for how many columns at least rows stay as they are: a minute. Rows that change in each
+	// column show nothing.
 	minAxisColumns = 6
 	// coarseShares is how many times its share a row may have before there are new rows.
 	coarseShares = 8

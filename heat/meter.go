@@ -12,13 +12,14 @@ import (
 
 // Options configure a [Meter]. The zero value works.
 type Options struct {
-	// Every is of how many small operations one is sampled. Default 128, which is about 2 % of the time of a read from memory;
-	// 1 is all of them. At most 2^20.
+	// Every is of how many small operations one is sampled. Default 128, which is about 2 % of the time of a read
+	// from memory; 1 is all of them. At most 2^20.
 	Every int
-	// TopKeys is how many keys are tracked for each measure, by each recorder and by the meter. Default 512. See NewTopKeys.
+	// TopKeys is how many keys are tracked for each measure, by each recorder and by the meter. Default 512. See
+	// NewTopKeys.
 	TopKeys int
-	// Ranges is how many operations the sample of ranges has. Default 2048: the share of a half is then off by about 1 %.
-	// See NewRanges.
+	// Ranges is how many operations the sample of ranges has. Default 2048: the share of a half is then off by about
+	// 1 %. See NewRanges.
 	Ranges int
 	// Slots is how many slots there are. Default none: then there is no entropy.
 	Slots int
@@ -99,8 +100,8 @@ func (m *Meter) Release(r *Recorder) {
 	}
 }
 
-// Collect adds up what was recorded up to a time since any beginning. Call it about once a second. A time before the last
-// counts as that.
+// Collect adds up what was recorded up to a time since any beginning. Call it about once a second. A time before the
+// last counts as that.
 func (m *Meter) Collect(at time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,8 +131,8 @@ func (m *Meter) collectFrom(r *Recorder) {
 	m.spare = taken
 }
 
-// Top returns the n keys with the highest counts by a measure, the highest first, and the count of all keys together. By
-// [Meter.Window] they are rates.
+// Top returns the n keys with the highest counts by a measure, the highest first, and the count of all keys together.
+// By [Meter.Window] they are rates.
 func (m *Meter) Top(by Measure, n int) (keys []HotKey, total float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,8 +140,8 @@ func (m *Meter) Top(by Measure, n int) (keys []HotKey, total float64) {
 	return t.Top(n), t.Total()
 }
 
-// TopIn is Top for the keys from start up to end, which is not included; nil is the end of all keys. A key of the range with
-// less than the table's floor may be missing: see [TopKeys.Floor].
+// TopIn is Top for the keys from start up to end, which is not included; nil is the end of all keys. A key of the
+// range with less than the table's floor may be missing: see [TopKeys.Floor].
 func (m *Meter) TopIn(by Measure, start, end []byte, n int) []HotKey {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 )
 
 // Ranges is a sample of operations that answers how much any range of keys is asked, and where to cut a range so that
-// its pieces are asked alike. It keeps a bounded number of operations, the expensive ones more likely, and estimates are right
-// on average: those of a range with a share s of the load are off by about sqrt(s/capacity) of all of it.
+// its pieces are asked alike. It keeps a bounded number of operations, the expensive ones more likely, and estimates
+// are right on average: those of a range with a share s of the load are off by about sqrt(s/capacity) of all of it.
 //
 // It belongs to one goroutine at a time.
 type Ranges struct {
 	capacity int
 	// entries are those with the highest priorities, as a heap with the least first.
 	entries []rangeEntry
-	// threshold is the highest priority of those that were left out. An entry of weight w stands for max(1, threshold/w)
-	// operations like it.
+	// threshold is the highest priority of those that were left out. An entry of weight w stands for max(1,
+	// threshold/w) operations like it.
 	threshold float64
 	total     RangeLoad
 	random    *rand.PCG
@@ -30,8 +30,8 @@ type Ranges struct {
 // rangeEntry is an operation of the sample.
 type rangeEntry struct {
 	key []byte
-	// weight is how much the operation matters, by its cost, and priority the weight divided by a random number from 0 to
-	// 1: the entries with the highest are a fair sample, also if samples are merged and what is old weighs less.
+	// weight is how much the operation matters, by its cost, and priority the weight divided by a random number from
+	// 0 to 1: the entries with the highest are a fair sample, also if samples are merged and what is old weighs less.
 	weight, priority float64
 	load             RangeLoad
 	service          time.Duration
@@ -172,8 +172,8 @@ func (r *Ranges) dropBelowThreshold() {
 	}
 }
 
-// Scale multiplies all that was seen by a factor above 0 and up to 1, so that what is older counts less. Operations of which
-// less than a millionth is left are forgotten.
+// Scale multiplies all that was seen by a factor above 0 and up to 1, so that what is older counts less. Operations
+// of which less than a millionth is left are forgotten.
 func (r *Ranges) Scale(factor float64) {
 	kept := 0
 	for i := range r.entries {
@@ -205,7 +205,8 @@ func (r *Ranges) Reset() {
 // standsFor is how many operations like it an entry stands for.
 func (r *Ranges) standsFor(e *rangeEntry) float64 { return max(1, r.threshold/e.weight) }
 
-// Load estimates the load of the keys from start up to end, which is not included. An end that is nil is that of all keys.
+// Load estimates the load of the keys from start up to end, which is not included. An end that is nil is that of all
+// keys.
 func (r *Ranges) Load(start, end []byte) RangeLoad {
 	var l RangeLoad
 	for i := range r.entries {
@@ -217,7 +218,8 @@ func (r *Ranges) Load(start, end []byte) RangeLoad {
 }
 
 // Loads estimates the loads of all ranges between boundaries, which are in order: the first is that of the keys below
-// bounds[0], the last that of the others from the last boundary on. For many ranges it takes far less time than Load for each.
+// bounds[0], the last that of the others from the last boundary on. For many ranges it takes far less time than Load
+// for each.
 func (r *Ranges) Loads(bounds [][]byte) []RangeLoad {
 	loads := make([]RangeLoad, len(bounds)+1)
 	for i := range r.entries {

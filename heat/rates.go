@@ -58,8 +58,8 @@ func blend(a, b Rate, share float64) Rate {
 	}
 }
 
-// ShardRates keeps the rates of shards over exponential windows. In a window of half-life h, what was asked h ago counts
-// half as much as what is asked at the moment. It is no clock, and belongs to one goroutine at a time.
+// ShardRates keeps the rates of shards over exponential windows. In a window of half-life h, what was asked h ago
+// counts half as much as what is asked at the moment. It is no clock, and belongs to one goroutine at a time.
 //
 // It takes about 60 bytes for each shard and window, and forgets shards that [ShardRates.Record] is not given.
 type ShardRates[ID comparable] struct {
@@ -90,8 +90,8 @@ func NewShardRates[ID comparable](halfLives ...time.Duration) (*ShardRates[ID], 
 }
 
 // Record hands in what all shards have been asked up to a time since any beginning. A time that is not later than the
-// last is left out. A shard that is new since the last Record, but for the first, began at zero then; one that is no longer
-// there is forgotten.
+// last is left out. A shard that is new since the last Record, but for the first, began at zero then; one that is no
+// longer there is forgotten.
 func (s *ShardRates[ID]) Record(at time.Duration, counts iter.Seq2[ID, Counts]) {
 	if s.started && at <= s.at {
 		return

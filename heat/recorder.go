@@ -9,9 +9,10 @@ import (
 	"github.com/cleavekv/cleave/hash"
 )
 
-// Recorder samples the operations of one goroutine, such as an event loop of a server, for a [Meter]. To decide that an
-// operation is not in the sample takes a subtraction and writes to no memory that another goroutine reads; one that is takes a
-// lock for which the goroutine waits only while the meter takes what was recorded, an exchange of pointers.
+// Recorder samples the operations of one goroutine, such as an event loop of a server, for a [Meter]. To decide that
+// an operation is not in the sample takes a subtraction and writes to no memory that another goroutine reads; one
+// that is takes a lock for which the goroutine waits only while the meter takes what was recorded, an exchange of
+// pointers.
 //
 //	if recorder.Sampled(heat.Cost(bytes, 0)) {
 //		recorder.Record(&heat.Access{Key: key, …})
@@ -46,8 +47,8 @@ func newRecorder(o Options, seed uint64) (*Recorder, error) {
 	return r, nil
 }
 
-// weightOfCost is how many operations one stands for that was chosen by any of so many draws, each of which chooses one of
-// every.
+// weightOfCost is how many operations one stands for that was chosen by any of so many draws, each of which chooses
+// one of every.
 func weightOfCost(cost, every int) float64 {
 	if every == 1 {
 		return 1
@@ -64,14 +65,15 @@ func (r *Recorder) drawGap() int {
 	return int(math.Log(u) / math.Log1p(-1/float64(r.every)))
 }
 
-// Cost is by how many times an operation is more likely to be sampled than the smallest one: few operations that move many
-// bytes, or take long, are then as well known as many small ones. 0 is not known; a service time that only Record is given
-// is right on average too, but that of rare slow operations less exact.
+// Cost is by how many times an operation is more likely to be sampled than the smallest one: few operations that move
+// many bytes, or take long, are then as well known as many small ones. 0 is not known; a service time that only
+// Record is given is right on average too, but that of rare slow operations less exact.
 func Cost(bytes int, service time.Duration) int {
 	return 1 + int(uint(bytes)/costBytes+uint(service)/costService)
 }
 
-// Sampled reports whether the next operation, of a cost of at least 1, is in the sample: then it is to be handed to Record.
+// Sampled reports whether the next operation, of a cost of at least 1, is in the sample: then it is to be handed to
+// Record.
 func (r *Recorder) Sampled(cost int) bool {
 	r.left -= cost
 	return r.left < 0 && r.choose(cost) // so short that the compiler inlines it

@@ -7,8 +7,8 @@ import (
 	"github.com/cleavekv/cleave/hash"
 )
 
-// SharedRecorder samples the operations of goroutines that have no [Recorder] of their own. To decide that an operation is
-// not in the sample takes a random number; one that is takes the lock of one of a few recorders.
+// SharedRecorder samples the operations of goroutines that have no [Recorder] of their own. To decide that an
+// operation is not in the sample takes a random number; one that is takes the lock of one of a few recorders.
 //
 //	if weight := shared.Sampled(heat.Cost(bytes, took)); weight > 0 {
 //		shared.Record(&heat.Access{Key: key, …}, weight)
@@ -21,9 +21,9 @@ type SharedRecorder struct {
 	chances   [tabledCosts]uint64 // by cost: up to which random number an operation is in the sample
 }
 
-// NewSharedRecorder returns a recorder for many goroutines that takes the memory of so many recorders, 1 to 64: about as many
-// as there are processors. Random returns uniform numbers and is safe for concurrent use; rand.Uint64 of math/rand/v2 is
-// such a function.
+// NewSharedRecorder returns a recorder for many goroutines that takes the memory of so many recorders, 1 to 64: about
+// as many as there are processors. Random returns uniform numbers and is safe for concurrent use; rand.Uint64 of
+// math/rand/v2 is such a function.
 func (m *Meter) NewSharedRecorder(recorders int, random func() uint64) (*SharedRecorder, error) {
 	if recorders < 1 || recorders > maxShared || random == nil {
 		return nil, fmt.Errorf("%w: a shared recorder of %d, with random numbers: %t: use 1 to %d, and a source", ErrOptions, recorders, random != nil, maxShared)

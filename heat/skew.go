@@ -18,8 +18,8 @@ type Skew struct {
 	Variation float64
 }
 
-// SkewOf returns the skew of what shards have. All figures are 0 if they have nothing. If the median is 0, MaxByMedian is
-// infinite.
+// SkewOf returns the skew of what shards have. All figures are 0 if they have nothing. If the median is 0,
+// MaxByMedian is infinite.
 func SkewOf(of []float64) Skew {
 	s, sum := Skew{Top: -1}, 0.0
 	for i, n := range of {
@@ -45,8 +45,8 @@ func SkewOf(of []float64) Skew {
 
 // Fanout counts on how many shards requests are executed.
 type Fanout struct {
-	// Single is requests on one shard, Cross those on several but fewer than half of all, and Scatter those on half of all
-	// or more.
+	// Single is requests on one shard, Cross those on several but fewer than half of all, and Scatter those on half
+	// of all or more.
 	Single, Cross, Scatter uint64
 }
 
@@ -67,7 +67,8 @@ func (f *Fanout) Merge(o Fanout) {
 	f.Single, f.Cross, f.Scatter = f.Single+o.Single, f.Cross+o.Cross, f.Scatter+o.Scatter
 }
 
-// Shares returns the parts of all requests that are on several shards, fewer than half of them, and on half of them or more.
+// Shares returns the parts of all requests that are on several shards, fewer than half of them, and on half of them
+// or more.
 func (f Fanout) Shares() (cross, scatter float64) {
 	all := float64(f.Single + f.Cross + f.Scatter)
 	if all == 0 {

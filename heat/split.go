@@ -17,8 +17,8 @@ var ErrUnsplittable = errors.New("heat: unsplittable")
 type UnsplittableError struct {
 	// Samples is how many operations on the range are known, and MinSamples how many are needed.
 	Samples, MinSamples int
-	// Key is the hottest key and Share its part of the load. A cut beside a key that has most of it relieves nothing: cache
-	// it, split its value, or limit its callers.
+	// Key is the hottest key and Share its part of the load. A cut beside a key that has most of it relieves nothing:
+	// cache it, split its value, or limit its callers.
 	Key   []byte
 	Share float64
 }
@@ -49,14 +49,14 @@ type SplitOptions struct {
 	Candidates int
 	// MinShare is the least share of the load that a piece may have. Default half of an even one.
 	MinShare float64
-	// Size returns how many bytes are stored in a range, and MinBytes is the least that a piece may have. Without Size it
-	// does not matter.
+	// Size returns how many bytes are stored in a range, and MinBytes is the least that a piece may have. Without
+	// Size it does not matter.
 	Size     func(start, end []byte) int64
 	MinBytes int64
 	// MinSamples is how many operations must be known. Default 64: with fewer, halves are off by more than 6 %.
 	MinSamples int
-	// Jitter is by which part of a piece a cut of a candidate is moved at most, so that splits which are repeated, or made by
-	// several processes, do not choose the same key for ever. Default 0.1.
+	// Jitter is by which part of a piece a cut of a candidate is moved at most, so that splits which are repeated, or
+	// made by several processes, do not choose the same key for ever. Default 0.1.
 	Jitter float64
 	// Random returns uniform numbers. Without it there is one candidate.
 	Random func() uint64

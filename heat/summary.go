@@ -40,8 +40,8 @@ func (s *Summary) Add(a *Access, weight float64) {
 	}
 }
 
-// Merge adds what another summary has counted, and leaves that as it is. It fails with [ErrOptions], and adds nothing, if they
-// do not have as many slots.
+// Merge adds what another summary has counted, and leaves that as it is. It fails with [ErrOptions], and adds
+// nothing, if they do not have as many slots.
 func (s *Summary) Merge(o *Summary) error {
 	if have, other := s.slotCount(), o.slotCount(); have != other {
 		return fmt.Errorf("%w: a summary of %d slots is merged into one of %d: give all meters the same Slots", ErrOptions, other, have)
@@ -67,8 +67,8 @@ func (s *Summary) merge(o *Summary) {
 	}
 }
 
-// Scale multiplies all counts by a factor above 0 and up to 1, so that what is older counts less. It forgets keys of which
-// less than a thousandth of an operation, a byte or a nanosecond is left.
+// Scale multiplies all counts by a factor above 0 and up to 1, so that what is older counts less. It forgets keys of
+// which less than a thousandth of an operation, a byte or a nanosecond is left.
 func (s *Summary) Scale(factor float64) {
 	for _, t := range s.top {
 		t.Scale(factor, 1e-3)

@@ -13,8 +13,8 @@ import (
 // summaryVersion is the first byte of an encoded summary. A change of the format takes another.
 const summaryVersion = 1
 
-// leastRangeBytes is what an encoded operation of a sample takes at least, and leastSlotBytes an encoded slot: they bound what
-// a wrong number of them can allocate.
+// leastRangeBytes is what an encoded operation of a sample takes at least, and leastSlotBytes an encoded slot: they
+// bound what a wrong number of them can allocate.
 const leastRangeBytes, leastSlotBytes = 1 + 7*8 + 1, 1 + 4
 
 // AppendBinary appends the summary's encoding, to be merged in another process.
@@ -35,8 +35,8 @@ func (s *Summary) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// DecodeSummary returns the summary that AppendBinary has encoded. It fails with [ErrEncoding] for bytes that it did not
-// write.
+// DecodeSummary returns the summary that AppendBinary has encoded. It fails with [ErrEncoding] for bytes that it did
+// not write.
 func DecodeSummary(b []byte) (*Summary, error) {
 	d := &decoder{rest: b}
 	if v := d.readByte(); v != summaryVersion {

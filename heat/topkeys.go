@@ -13,9 +13,9 @@ import (
 // on how many keys there are.
 //
 // It is the algorithm Space-Saving: a key that comes when the table is full takes the place of the one with the least
-// count. Nothing is guessed: the count of a tracked key is at most too high by its error, and a key that is not tracked has at
-// most [TopKeys.Floor], which is at most the total by the capacity. Summaries are merged, also of several processes, and
-// the same holds for the merged one.
+// count. Nothing is guessed: the count of a tracked key is at most too high by its error, and a key that is not
+// tracked has at most [TopKeys.Floor], which is at most the total by the capacity. Summaries are merged, also of
+// several processes, and the same holds for the merged one.
 //
 // It belongs to one goroutine at a time.
 type TopKeys struct {
@@ -48,7 +48,8 @@ type trackedKey struct {
 // HotKey is a key of a report.
 type HotKey struct {
 	Key string
-	// Count is at most how much the key has had by the measure of the table, but for sampling, and Count-Error at least.
+	// Count is at most how much the key has had by the measure of the table, but for sampling, and Count-Error at
+	// least.
 	Count, Error float64
 	// Deviation is the standard deviation of Count by sampling. 0 if every operation was handed in.
 	Deviation float64
@@ -60,8 +61,8 @@ type HotKey struct {
 	Commands, Clients []NameCount
 }
 
-// NewTopKeys returns an empty table of so many keys, 2 to 2^20. A key with more than the total by the capacity is always
-// in it.
+// NewTopKeys returns an empty table of so many keys, 2 to 2^20. A key with more than the total by the capacity is
+// always in it.
 func NewTopKeys(by Measure, capacity int) (*TopKeys, error) {
 	if by >= measures {
 		return nil, fmt.Errorf("%w: measure %d: use ByOps, ByBytes or ByService", ErrOptions, by)
@@ -254,8 +255,8 @@ func (t *TopKeys) heapify() {
 	}
 }
 
-// Scale multiplies all counts by a factor from 0 to 1, so that what is older counts less, and forgets keys with less than
-// so much left. What is forgotten is in no bound: keep it far below what matters.
+// Scale multiplies all counts by a factor from 0 to 1, so that what is older counts less, and forgets keys with less
+// than so much left. What is forgotten is in no bound: keep it far below what matters.
 func (t *TopKeys) Scale(factor, forget float64) {
 	kept := t.heap[:0]
 	for _, k := range t.heap {

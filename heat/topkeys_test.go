@@ -120,7 +120,8 @@ func (e *exactCounts) check(t interface{ Fatalf(string, ...any) }, top *TopKeys)
 	}
 }
 
-// Whatever order keys come in, and however the tables are merged, no count is out of its bounds and no frequent key is missed.
+// Whatever order keys come in, and however the tables are merged, no count is out of its bounds and no frequent key
+// is missed.
 func TestTopKeys_CountsAreWithinTheirBounds(t *testing.T) {
 	for _, s := range streams {
 		t.Run(s.name, func(t *testing.T) {

@@ -5,9 +5,9 @@
 //	…
 //	top, total := heatMeter.Top(heat.ByOps, 10)
 //
-// Each goroutine has a [Map] of its own, a small value with its own [heat.Recorder]; all of them use the same shardmap.Map. So
-// an operation that is not in the sample costs about a nanosecond and writes to no memory that another goroutine reads. How even
-// the map's own shards are is in shardmap.Stats.
+// Each goroutine has a [Map] of its own, a small value with its own [heat.Recorder]; all of them use the same
+// shardmap.Map. So an operation that is not in the sample costs about a nanosecond and writes to no memory that
+// another goroutine reads. How even the map's own shards are is in shardmap.Stats.
 package meter
 
 import (
@@ -24,8 +24,8 @@ type Map[K comparable, V any] struct {
 	key       []byte // of the last operation in the sample
 }
 
-// New returns a map for one goroutine that samples what it does with m. The bytes by which a key is reported, and by whose order
-// ranges are made, are what appendKey appends.
+// New returns a map for one goroutine that samples what it does with m. The bytes by which a key is reported, and by
+// whose order ranges are made, are what appendKey appends.
 func New[K comparable, V any](m *shardmap.Map[K, V], recorder *heat.Recorder, appendKey func(dst []byte, key K) []byte) *Map[K, V] {
 	return &Map[K, V]{bare: m, recorder: recorder, appendKey: appendKey}
 }
