@@ -82,6 +82,7 @@ var layers = map[string]int{
 	"internal/shard/group":         6,
 	"internal/reshard/mover":       6,
 	"internal/reshard/distributor": 6,
+	"internal/reshard/classify":    6,
 	"internal/reshard/feed":        6,
 	"internal/reshard/protocol":    7,
 	"internal/testkit/sim":         8,
@@ -120,7 +121,7 @@ var layers = map[string]int{
 // I/O, so that the simulator can own them and a test can replay them.
 var purePackages = []string{
 	"route", "key", "affinity", "partition", "heat", "saga/machine",
-	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover", "internal/reshard/distributor",
+	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover", "internal/reshard/distributor", "internal/reshard/classify",
 	"internal/testkit/check", "internal/shard/index", "internal/patterns/splitcount", "internal/patterns/delivery", "internal/patterns/watchbuffer", "internal/patterns/freshness",
 	"internal/throttle",
 }
