@@ -121,8 +121,8 @@ type Result struct {
 	Scores Scores  `json:"scores"`
 	// Keys is how many distinct keys the sample has.
 	Keys int `json:"keys"`
-	// Unit is the share of all bytes in the largest key, which no split divides.
-	Unit Interval `json:"unit"`
+	// LargestKey is the share of all bytes in one key, which no split divides.
+	LargestKey Interval `json:"largest_key"`
 	// Skews are by bytes, for the shards asked for, and 2 and 4 times as many.
 	Skews []Skew `json:"skews"`
 	// Writes is the most written shard over the mean at a moment; null if there are too few rows.
@@ -332,7 +332,7 @@ func (a *analysis) placeAll(candidates []*candidate) error {
 func (a *analysis) newResult(c *candidate) Result {
 	r := Result{
 		Layout: c.layout.String(), Kind: c.kind.String(), Keys: c.place.keys,
-		Unit: Interval(c.place.unit), Present: Interval(c.place.present), Price: fanOut(c.layout, c.kind),
+		LargestKey: Interval(c.place.largestKey), Present: Interval(c.place.present), Price: fanOut(c.layout, c.kind),
 	}
 	for i, times := range multiples {
 		r.Skews = append(r.Skews, Skew{a.options.Shards * times, Interval(c.place.skews[i])})
@@ -378,9 +378,11 @@ func (a *analysis) fix(r *Report) string {
 }
 
 func (a *analysis) describeColumn(c *column) Column {
+	distinct, values := Interval(c.distinct.Count()), float64(c.values) // there are no more than values
+	distinct = Interval{min(distinct.Low, values), min(distinct.Value, values), min(distinct.High, values)}
 	out := Column{
 		Name: c.name, Identifier: c.ident, Type: keyTypes[c.typ].String(), Kind: c.recognized.Kind.String(),
-		Distinct: Interval(c.distinct.Count()), Nulls: float64(a.rows-c.values) / float64(a.rows),
+		Distinct: distinct, Nulls: float64(a.rows-c.values) / float64(a.rows),
 		Median: Interval(c.distinct.Repeats()), MeanBytes: float64(c.bytes) / float64(max(1, c.values)), MaxBytes: c.longest,
 		Patterns: a.patternsOf(c),
 	}

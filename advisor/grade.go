@@ -16,7 +16,7 @@ type Scores struct {
 	Cardinality float64 `json:"cardinality"`
 	Balance     float64 `json:"balance"`
 	Writes      float64 `json:"writes"`
-	Unit        float64 `json:"unit"`
+	LargestKey  float64 `json:"largest_key"`
 	Presence    float64 `json:"presence"`
 	Queries     float64 `json:"queries"`
 	Stability   float64 `json:"stability"`
@@ -39,7 +39,7 @@ func (a *analysis) score(c *candidate, fit *QueryFit) (Scores, float64) {
 		Cardinality: cardinalityScore(float64(p.keys) / float64(a.options.Shards)),
 		Balance:     min(1, evenEnough/p.skews[0].Value),
 		Writes:      unknownScore,
-		Unit:        min(1, key.DefaultPartitionBytes/max(1, p.unit.Value*float64(a.bytes))),
+		LargestKey:  min(1, key.DefaultPartitionBytes/max(1, p.largestKey.Value*float64(a.bytes))),
 		Presence:    p.present.Value,
 		Queries:     unknownScore,
 		Stability:   unknownScore,
@@ -68,7 +68,7 @@ func (a *analysis) score(c *candidate, fit *QueryFit) (Scores, float64) {
 }
 
 func (s *Scores) list() [8]float64 {
-	return [8]float64{s.Cardinality, s.Balance, s.Writes, s.Unit, s.Presence, s.Queries, s.Stability, s.Local}
+	return [8]float64{s.Cardinality, s.Balance, s.Writes, s.LargestKey, s.Presence, s.Queries, s.Stability, s.Local}
 }
 
 // cardinalityScore is 0.3 for one key a shard and 1 for ten.
@@ -160,7 +160,7 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 	switch {
 	case least >= 0.9:
 		sentence = "spreads data and writes evenly"
-		if p.locality > 0.9 && p.partitions < 9*a.sim.sampled/a.step/10 {
+		if c.layout.Salts() == 1 && p.locality > 0.9 && p.partitions < 9*a.sim.sampled/a.step/10 {
 			sentence += ", and keeps together what belongs together"
 		}
 	case least == s.Presence:
@@ -178,10 +178,10 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 		sentence = fmt.Sprintf("%.0f %% of updates change the key, so that rows move", 100*r.Queries.KeyUpdates)
 	case least == s.Local:
 		sentence = fmt.Sprintf("%.0f %% of transactions cross shards", 100*r.Queries.CrossShard)
-	case least == s.Unit:
-		sentence = fmt.Sprintf("one key has %.0f MB and cannot be split", p.unit.Value*float64(a.bytes)/1e6)
+	case least == s.LargestKey:
+		sentence = fmt.Sprintf("one key has %.0f MB and cannot be split", p.largestKey.Value*float64(a.bytes)/1e6)
 	default:
-		sentence = fmt.Sprintf("the fullest shard has %.1f times the mean; one key alone is %.1f times", p.skews[0].Value, p.unit.Value*shards)
+		sentence = fmt.Sprintf("the fullest shard has %.1f times the mean; one key alone is %.1f times", p.skews[0].Value, p.largestKey.Value*shards)
 	}
 	return sentence, patterns
 }

@@ -193,8 +193,8 @@ type placement struct {
 	present sketch.Interval
 	// keys is how many distinct keys the sample has, partitions how many partitions.
 	keys, partitions int
-	// unit is the share of all bytes that the largest indivisible unit has: one key.
-	unit sketch.Interval
+	// largestKey is the share of all bytes that one key has: no split divides it.
+	largestKey sketch.Interval
 	// skews are the most loaded shard over the mean, by bytes, for 1, 2 and 4 times the shards.
 	skews [3]sketch.Interval
 	// writes is the most written shard of a moment over the mean.
@@ -215,7 +215,7 @@ func (s *simulator) place(k *keyFields, step int) (placement, error) {
 		}
 	}
 	p := placement{present: sketch.Proportion(float64(complete), float64(len(rows)))}
-	s.countUnits(k, rows, &p)
+	s.countKeys(k, rows, &p)
 	var err error
 	if k.kind == partition.Hash {
 		s.placeHash(k, rows, step, &p)
@@ -225,10 +225,9 @@ func (s *simulator) place(k *keyFields, step int) (placement, error) {
 	return p, err
 }
 
-// countUnits counts keys and partitions.
-func (s *simulator) countUnits(k *keyFields, rows []int, p *placement) {
-	type unit struct{ bytes, squares float64 }
-	units := make(map[uint64]unit)
+// countKeys counts keys and partitions.
+func (s *simulator) countKeys(k *keyFields, rows []int, p *placement) {
+	keys := make(map[uint64]float64) // bytes of each
 	partitions := make(map[uint64]int)
 	var buf []byte
 	total, squares := 0.0, 0.0
@@ -236,8 +235,7 @@ func (s *simulator) countUnits(k *keyFields, rows []int, p *placement) {
 		buf = k.appendKey(buf[:0], s, row)
 		b := float64(s.rows[row].bytes)
 		h := hash.XXH3(buf).Uint64()
-		u := units[h]
-		units[h] = unit{u.bytes + b, u.squares + b*b}
+		keys[h] += b
 		total += b
 		squares += b * b
 		if k.kind == partition.Range {
@@ -248,11 +246,11 @@ func (s *simulator) countUnits(k *keyFields, rows []int, p *placement) {
 		partitions[h]++
 	}
 	largest := 0.0
-	for _, u := range units {
-		largest = max(largest, u.bytes)
+	for _, n := range keys {
+		largest = max(largest, n)
 	}
-	p.keys, p.partitions = len(units), len(partitions)
-	p.unit = sketch.ProportionOf(len(units), largest/total*total*total/squares, total*total/squares)
+	p.keys, p.partitions = len(keys), len(partitions)
+	p.largestKey = sketch.ProportionOf(len(keys), largest/total*total*total/squares, total*total/squares)
 	p.locality = 1
 	if k.kind == partition.Range {
 		p.locality = 0
@@ -397,9 +395,9 @@ func (s *simulator) placeRange(k *keyFields, rows []int, step int, p *placement)
 		// makes a shard larger than others.
 		shards := float64(s.shards * times)
 		p.skews[n] = sketch.Interval{
-			Low:   max(1, p.unit.Low*shards),
+			Low:   max(1, p.largestKey.Low*shards),
 			Value: max(1, slices.Max(l.sum)/l.total*shards),
-			High:  max(1, slices.Max(l.sum)/l.total*shards, p.unit.High*shards),
+			High:  max(1, slices.Max(l.sum)/l.total*shards, p.largestKey.High*shards),
 		}
 		p.skews[n].Low = min(p.skews[n].Low, p.skews[n].Value)
 	}

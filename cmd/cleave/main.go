@@ -54,7 +54,7 @@ func addCommands(root *cobra.Command) {
 		{"server", "Run a server:", []*cobra.Command{newServeCommand(), newConfigCommand(), newImportCommand(), newRestoreCommand()}},
 		{"look", "Look at a running server:", []*cobra.Command{newStatusCommand(), newMapCommand(), newExplainCommand(), newSagaCommand(), newClientCommand(), newSlowlogCommand(), newAuditCommand()}},
 		{"change", "Look at and change a running server:", []*cobra.Command{newShardCommand(), newGroupCommand(), newKeyspaceCommand(), newIndexCommand(), newJobCommand(), newBackupCommand()}},
-		{"toolkit", "The toolkit, without a server:", []*cobra.Command{newRouteCommand(), newHashCommand()}},
+		{"toolkit", "The toolkit, without a server:", []*cobra.Command{newAdviseCommand(), newRouteCommand(), newHashCommand()}},
 	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

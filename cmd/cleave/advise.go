@@ -1,0 +1,308 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleavekv/cleave/advisor"
+	"github.com/cleavekv/cleave/advisor/csvfile"
+	"github.com/cleavekv/cleave/advisor/jsonlfile"
+	"github.com/cleavekv/cleave/internal/ops/output"
+	"github.com/cleavekv/cleave/internal/ops/terminal"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// adviseFlags are those of advise.
+type adviseFlags struct {
+	options             advisor.Options
+	candidates, layout  string
+	queries, fileFormat string
+	strict, noHeader    bool
+	output              output.Format
+}
+
+func newAdviseCommand() *cobra.Command {
+	var f adviseFlags
+	cmd := &cobra.Command{
+		Use:   "advise FILE",
+		Short: "Find the key that records of a file are best sharded by",
+		Long: `Find the key that records of a file are best sharded by.
+
+FILE is CSV with a header, or JSON lines; - is stdin. Its records are read once,
+in bounded memory, and should be in the order in which they were written: that
+shows where writes go at one moment. Candidates are placed on shards as a server
+would place them.
+
+Candidates are ranked, the best first, with a grade from A to F. bytes is the
+fullest shard over the mean, and writes the most written shard of a moment; 1 is
+even. largest is the share of one key, which no split divides. one shard is the
+share of queries that ask a single one. A layout can be pasted into cleave
+keyspace create.
+
+With --current it says what to do about the key in use, and exits with 3 if its
+grade is D or F. Interrupted, it reports what the records so far show.`,
+		Example: `  cleave advise orders.csv
+  cleave advise events.jsonl --shards 32 --current created_at --layout range
+  cleave advise orders.csv --queries queries.jsonl -o json
+  cleave advise orders.csv --candidates 'customer;(region, day(ts)) | id'`,
+		Args: oneNamedArg("a file of CSV or JSON lines, such as orders.csv"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runAdvise(cmd, args[0], &f) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.candidates, "candidates", "auto", "`layouts` to judge, such as a,b,(a,c); separated by ; if\none has a bar")
+	flags.StringVar(&f.layout, "layout", "", "kind of keyspace, hash or range (default both)")
+	flags.IntVar(&f.options.Shards, "shards", 16, "how many shards there are to be")
+	flags.StringVar(&f.options.Current, "current", "", "`layout` of the key in use, of a hash keyspace unless --layout\nsays range")
+	flags.StringVar(&f.queries, "queries", "", "`file` of what programs ask: JSON lines with op, filter, columns,\nset, txn and count")
+	flags.StringVar(&f.fileFormat, "format", "", "csv or jsonl (default by the name of the file)")
+	flags.BoolVar(&f.noHeader, "no-header", false, "the first record of a CSV is data; columns are c1, c2, …")
+	flags.BoolVar(&f.strict, "strict", false, "fail at the first record that cannot be read, rather than skip it")
+	flags.VarP(&f.output, "output", "o", "form of the output")
+	completeFlags(cmd, map[string]cobra.CompletionFunc{
+		"output": completeOutput, "queries": completeFiles,
+		"layout": cobra.FixedCompletions([]cobra.Completion{"hash", "range"}, cobra.ShellCompDirectiveNoFileComp),
+		"format": cobra.FixedCompletions([]cobra.Completion{"csv", "jsonl"}, cobra.ShellCompDirectiveNoFileComp),
+	})
+	return cmd
+}
+
+func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
+	if err := f.fillOptions(); err != nil {
+		return err
+	}
+	file, size, err := openRecords(cmd, name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	src, err := f.newSource(name, file)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signalContext(cmd)
+	defer stop()
+	line := newTerminal(cmd).NewProgress()
+	f.options.Progress = func(p advisor.Progress) {
+		fraction := -1.0
+		if size > 0 {
+			fraction = float64(p.Input) / float64(size)
+		}
+		line.Show(fraction, fmt.Sprintf("%s, %s", output.Plural(p.Rows, "row"), output.Bytes(p.Input)))
+	}
+	report, err := advisor.Analyze(ctx, src, f.options)
+	line.End(false)
+	if err != nil {
+		return toAdviseError(ctx, name, err)
+	}
+	width := terminal.Width(cmd.OutOrStdout())
+	if err := output.WriteOne(cmd.OutOrStdout(), f.output, report, func(r *advisor.Report) string { return formatAdvice(r, width) }); err != nil {
+		return err
+	}
+	switch {
+	case report.Interrupted:
+		return errInterrupted
+	case report.Current != nil && (report.Current.Grade == "D" || report.Current.Grade == "F"):
+		return silentExit{exitUnhealthy}
+	}
+	return nil
+}
+
+// fillOptions makes options of the flags.
+func (f *adviseFlags) fillOptions() error {
+	switch f.layout {
+	case "":
+	case "hash":
+		f.options.Kinds = []partition.Kind{partition.Hash}
+	case "range":
+		f.options.Kinds = []partition.Kind{partition.Range}
+	default:
+		return usageError{fmt.Errorf("--layout %s: want hash or range", f.layout)}
+	}
+	if f.candidates != "auto" {
+		if f.options.Candidates = advisor.ParseCandidates(f.candidates); len(f.options.Candidates) == 0 {
+			return usageError{errors.New("--candidates names none: leave it out to have them found")}
+		}
+	}
+	if f.queries == "" {
+		return nil
+	}
+	file, err := os.Open(f.queries)
+	if err != nil {
+		return usageError{fmt.Errorf("--queries: %w", err)}
+	}
+	defer file.Close()
+	if f.options.Queries, err = advisor.ReadQueries(file); err != nil {
+		return usageError{fmt.Errorf("--queries %s: %w", f.queries, trimAdvise(err))}
+	}
+	return nil
+}
+
+// openRecords opens a file, or stdin. The size is 0 if it is not known.
+func openRecords(cmd *cobra.Command, name string) (io.ReadCloser, int64, error) {
+	if name == "-" {
+		return io.NopCloser(cmd.InOrStdin()), 0, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, 0, usageError{err}
+	}
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory: name a file of CSV or JSON lines", name)
+	}
+	if err != nil {
+		file.Close()
+		return nil, 0, usageError{err}
+	}
+	return file, info.Size(), nil
+}
+
+// newSource returns what reads the file's format.
+func (f *adviseFlags) newSource(name string, r io.Reader) (advisor.Source, error) {
+	format := f.fileFormat
+	if format == "" {
+		format = map[string]string{".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}[strings.ToLower(filepath.Ext(name))]
+	}
+	switch format {
+	case "csv":
+		return csvfile.NewReader(r, csvfile.Options{NoHeader: f.noHeader, Strict: f.strict}), nil
+	case "jsonl":
+		if f.noHeader {
+			return nil, usageError{errors.New("--no-header is for CSV: JSON lines have no header")}
+		}
+		return jsonlfile.NewReader(r, jsonlfile.Options{Strict: f.strict}), nil
+	case "":
+		return nil, usageError{fmt.Errorf("%s: the name does not show what it is: say --format csv or --format jsonl", name)}
+	}
+	return nil, usageError{fmt.Errorf("--format %s: want csv or jsonl", format)}
+}
+
+// toAdviseError names what is wrong as the command line has it.
+func toAdviseError(ctx context.Context, name string, err error) error {
+	usage := errors.Is(err, advisor.ErrOptions) || errors.Is(err, advisor.ErrCandidate) || errors.Is(err, advisor.ErrQuery)
+	switch {
+	case usage:
+		return usageError{trimAdvise(err)}
+	case ctx.Err() != nil && errors.Is(err, advisor.ErrNoRows):
+		return errInterrupted
+	}
+	return fmt.Errorf("%s: %w", name, trimAdvise(err))
+}
+
+// trimAdvise takes the names of the packages out of an error.
+func trimAdvise(err error) error {
+	return errors.New(strings.NewReplacer("advise: ", "", "csvfile: ", "", "jsonlfile: ", "", "key: bad layout", "bad layout").Replace(err.Error()))
+}
+
+// shownCandidates is how many a table has. JSON has all.
+const shownCandidates = 8
+
+// formatAdvice is a report for people.
+func formatAdvice(r *advisor.Report, width int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s, %s:\n\n", output.Plural(r.Rows, "row"), output.Bytes(r.Bytes), output.Plural(len(r.Columns), "column"))
+	b.WriteString(output.RenderTable(width, r.Columns, newAdviceColumns()))
+	rows := slices.Clone(r.Candidates[:min(len(r.Candidates), shownCandidates)])
+	if r.Current != nil && !slices.ContainsFunc(rows, func(c advisor.Result) bool { return c.Layout == r.Current.Layout && c.Kind == r.Current.Kind }) {
+		rows = append(rows, *r.Current)
+	}
+	if len(rows) == 0 {
+		b.WriteString("\nNo column can be part of a key.\n")
+	} else {
+		fmt.Fprintf(&b, "\n%d shards:\n\n", r.Shards)
+		b.WriteString(output.RenderTable(width, rows, newCandidateColumns(r)))
+	}
+	var notes []string
+	if len(r.Candidates) > 0 {
+		best := r.Candidates[0]
+		notes = append(notes, fmt.Sprintf("Best: %s. Price: %s.", best.Sentence, best.Price), best.Create)
+	}
+	if c := r.Current; c != nil {
+		notes = append(notes, fmt.Sprintf("Current key %s, grade %s: %s.", c.Layout, c.Grade, c.Sentence))
+		if r.Fix != "" {
+			notes = append(notes, "Fix: "+r.Fix+".")
+		}
+	}
+	notes = append(notes, r.Notes...)
+	if r.Skipped > 0 {
+		notes = append(notes, fmt.Sprintf("%s skipped.", output.Plural(r.Skipped, "record")))
+	}
+	for _, p := range r.Problems {
+		notes = append(notes, fmt.Sprintf("- %v", p))
+	}
+	b.WriteByte('\n')
+	for _, note := range notes {
+		b.WriteString(output.Wrap(output.EscapeUnprintable(note)))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func newAdviceColumns() []output.Column[advisor.Column] {
+	type column = advisor.Column
+	return []output.Column[column]{
+		{Head: "column", Cell: func(c column) string { return c.Identifier }},
+		{Head: "type", Cell: func(c column) string { return c.Type }},
+		{Head: "holds", Cell: func(c column) string { return c.Kind }, CutPriority: 1},
+		{Head: "values", Right: true, Cell: func(c column) string {
+			mark := ""
+			if c.Distinct.Low < c.Distinct.High {
+				mark = "~"
+			}
+			return mark + output.Count(int64(c.Distinct.Value))
+		}},
+		{Head: "null", Right: true, Cell: func(c column) string { return fmt.Sprintf("%.1f %%", 100*c.Nulls) }},
+		{Head: "most frequent", Right: true, Cell: func(c column) string {
+			if len(c.Top) == 0 {
+				return "-"
+			}
+			return fmt.Sprintf("%.1f %%", 100*c.Top[0].Share.Low)
+		}},
+		{Head: "patterns", Cell: func(c column) string { return strings.Join(c.Patterns, ", ") }, CutPriority: 2},
+	}
+}
+
+func newCandidateColumns(r *advisor.Report) []output.Column[advisor.Result] {
+	type result = advisor.Result
+	columns := []output.Column[result]{
+		{Head: "grade", Cell: func(c result) string { return c.Grade }},
+		{Head: "points", Right: true, Cell: func(c result) string { return fmt.Sprintf("%.1f", c.Score) }},
+		{Head: "kind", Cell: func(c result) string { return c.Kind }},
+		{Head: "layout", Cell: func(c result) string { return c.Layout }},
+		{Head: "bytes", Right: true, Cell: func(c result) string { return formatInterval(&c.Skews[0].Bytes, 2) }},
+		{Head: "writes", Right: true, Cell: func(c result) string { return formatInterval(c.Writes, 2) }},
+		{Head: "largest", Right: true, Cell: func(c result) string { return fmt.Sprintf("%.2f %%", 100*c.LargestKey.Value) }},
+	}
+	if slices.ContainsFunc(r.Candidates, func(c result) bool { return c.Queries != nil }) {
+		columns = append(columns, output.Column[result]{Head: "one shard", Right: true, Cell: func(c result) string {
+			return fmt.Sprintf("%.0f %%", 100*c.Queries.Single)
+		}})
+	}
+	return append(columns, output.Column[result]{Head: "why", Cell: func(c result) string { return cmp.Or(c.Sentence, "-") }, CutPriority: 1})
+}
+
+// formatInterval is an estimate, with its bounds if they differ from it as it is shown.
+func formatInterval(i *advisor.Interval, decimals int) string {
+	if i == nil {
+		return "-"
+	}
+	value := fmt.Sprintf("%.*f", decimals, i.Value)
+	low, high := fmt.Sprintf("%.*f", decimals, i.Low), fmt.Sprintf("%.*f", decimals, i.High)
+	if low == value && high == value {
+		return value
+	}
+	return fmt.Sprintf("%s (%s-%s)", value, low, high)
+}
