@@ -1,6 +1,7 @@
 package heat
 
 import (
+	"maps"
 	"slices"
 	"sort"
 	"unsafe"
@@ -40,21 +41,45 @@ func (a *axis) halve() *axis {
 	return a.half
 }
 
-// within returns the first keys of at most so many rows from start up to end. The first is start.
-func (a *axis) within(start string, end []byte, rows int) []string {
-	keys := []string{start}
-	for _, k := range a.keys {
-		if k > start && (end == nil || k < string(end)) {
-			keys = append(keys, k)
+// joinAxes returns the first keys of at most so many rows from start up to end, out of all rows that columns have. The
+// first is start. If there are more, those that nearly all columns have come first, such as that of a hot key, and the
+// others are an even choice.
+func joinAxes(columns []*column, start string, end []byte, rows int) []string {
+	uses, perAxis := map[string]int{}, map[*axis]int{}
+	for _, c := range columns {
+		perAxis[c.axis]++
+	}
+	for a, n := range perAxis {
+		for _, k := range a.keys {
+			if k > start && (end == nil || k < string(end)) {
+				uses[k] += n
+			}
 		}
 	}
-	if n := len(keys); n > rows {
-		for i := range rows {
-			keys[i] = keys[i*n/rows]
+	var lasting, others []string
+	for _, k := range slices.Sorted(maps.Keys(uses)) {
+		if 4*uses[k] > 3*len(columns) {
+			lasting = append(lasting, k)
+		} else {
+			others = append(others, k)
 		}
-		keys = keys[:rows]
 	}
-	return keys
+	lasting = chooseEvenly(lasting, rows-1)
+	keys := append(lasting, chooseEvenly(others, rows-1-len(lasting))...)
+	slices.Sort(keys)
+	return slices.Insert(keys, 0, start)
+}
+
+// chooseEvenly returns n of some keys, or all if they are not more.
+func chooseEvenly(keys []string, n int) []string {
+	if len(keys) <= n {
+		return keys
+	}
+	chosen := make([]string, n)
+	for i := range chosen {
+		chosen[i] = keys[i*len(keys)/n]
+	}
+	return chosen
 }
 
 // weighCost is what rows of an axis have alike: operations, and bytes by what they cost.

@@ -173,9 +173,14 @@ func (m *Map) advance(at time.Duration) {
 }
 
 func (m *Map) finishColumn() {
+	m.axisAge++
+	isCoarse := m.axisAge >= minAxisColumns && (m.axis.isCoarseFor(m.pending, m.o.Rows) || m.axis.isCoarseFor(m.recent, m.o.Rows))
 	m.recent.Scale(recentFactor)
+	if isCoarse {
+		m.recent.Scale(staleFactor)
+	}
 	m.recent.Merge(m.pending)
-	if m.axisAge++; m.axisAge >= minAxisColumns && m.axis.isCoarseFor(m.recent, m.o.Rows) || m.axisAge == 1 && m.axis.rows() == 1 {
+	if isCoarse || m.axisAge == 1 && m.axis.rows() == 1 {
 		m.axis, m.axisAge = newAxis(m.recent, m.o.Rows), 0
 	}
 	width := m.layers[0].Step
@@ -368,7 +373,7 @@ type ViewOptions struct {
 	Rows, Columns int
 }
 
-// View returns a part of the map. Its rows are those of the newest column in it.
+// View returns a part of the map. Its rows are out of those of its columns.
 func (m *Map) View(o ViewOptions) (View, error) {
 	o.Rows, o.Columns = cmp.Or(o.Rows, 512), cmp.Or(o.Columns, 360)
 	if o.Metric >= metrics || o.Rows < 1 || o.Columns < 1 || o.From < 0 || o.To < 0 {
@@ -392,7 +397,7 @@ func (m *Map) View(o ViewOptions) (View, error) {
 	if o.To > 0 {
 		to = min(to, o.To)
 	}
-	keys := last.axis.within(string(o.Start), o.End, o.Rows)
+	keys := joinAxes(found, string(o.Start), o.End, o.Rows)
 	v := View{Rows: keys}
 	if o.End != nil {
 		keys = append(slices.Clone(keys), string(o.End)) // what is behind it goes into a row that is cut off

@@ -173,6 +173,47 @@ func TestMap_AHotKeyHasARowOfItsOwn(t *testing.T) {
 	}
 }
 
+// The load moves to other keys: a view of both times has rows for both, and one for the key that was hot in both.
+func TestMap_AViewHasRowsOfAllItsColumns(t *testing.T) {
+	m := must(NewMap(MapOptions{Layers: []Layer{{time.Second, time.Minute}}, Rows: 64}))
+	fillMap(m, 0, 60, func(second int, r *Ranges) {
+		prefix := "evening"
+		if second < 30 {
+			prefix = "morning"
+		}
+		for i := range 300 {
+			key := fmt.Appendf(nil, "%s/%03d", prefix, i)
+			if i%3 == 0 {
+				key = []byte("hot")
+			}
+			r.Add(&Access{Key: key}, 1)
+		}
+	})
+	for _, rows := range []int{512, 40} {
+		v := must(m.View(ViewOptions{Rows: rows}))
+		in := func(prefix string) (n int) {
+			for _, k := range v.Rows {
+				if strings.HasPrefix(k, prefix) {
+					n++
+				}
+			}
+			return n
+		}
+		if len(v.Rows) > rows || in("morning") < rows/10 || in("morning") < 10 || in("evening") < 10 {
+			t.Errorf("of %d rows %d are of the morning and %d of the evening", len(v.Rows), in("morning"), in("evening"))
+		}
+		row := slices.Index(v.Rows, "hot")
+		if row < 0 || v.Rows[row+1] != "hot\x00" || math.Abs(v.Cells[row][50]-100) > 40 {
+			t.Errorf("the hot key has no row: %q", v.Rows)
+		}
+	}
+	for _, rows := range []int{1, 2, 3, 7} {
+		if v := must(m.View(ViewOptions{Rows: rows})); len(v.Rows) != rows || math.Abs(sumColumn(v, 40)-300) > 60 {
+			t.Errorf("%d rows in place of %d, %v a second", len(v.Rows), rows, sumColumn(v, 40))
+		}
+	}
+}
+
 // Ids that grow: in each column the load is where it was, not in all rows above the edge.
 func TestMap_AMovingEdgeIsADiagonal(t *testing.T) {
 	m := must(NewMap(MapOptions{Layers: shortLayers, Rows: 64}))

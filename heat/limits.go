@@ -48,9 +48,12 @@ const (
 	// mapSamples is how many operations a column is made of. With 512 rows a row of even load has two of a thousand:
 	// its level is off by half, which is five of 255. More would take a larger part of the cap than they show.
 	mapSamples = 1024
-	// recentFactor is what a column counts in the making of rows after another one: a half after about five minutes of
+	// recentFactor is what a column counts in the making of rows after another one: a half after about a minute of
 	// columns of ten seconds.
-	recentFactor = 0.977
+	recentFactor = 0.9
+	// staleFactor is what all older columns count besides when rows are made anew: together as much as the last, whose
+	// load has made it necessary.
+	staleFactor = 0.1
 	// minAxisColumns is for how many columns at least rows stay as they are: a minute. Rows that change in each
 	// column show nothing.
 	minAxisColumns = 6
