@@ -75,6 +75,7 @@ var layers = map[string]int{
 	"internal/shard/ownership":     4,
 	"internal/ops/tracing":         4,
 	"internal/shard/txn":           4,
+	"internal/storage/pages":       0,
 	"internal/storage/wal":         4,
 	"internal/storage/rowcache":    4,
 	"internal/storage/memruns":     4,
