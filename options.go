@@ -1,6 +1,7 @@
 package cleave
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -60,8 +61,8 @@ type Options struct {
 	// At least 64 KiB.
 	CacheBytes int64
 	// BlockCacheBytes is the room for blocks of the tables on disk, of each
-	// store. It serves scans and what the row cache does not have. Default 32
-	// MiB. At least 64 KiB.
+	// store. It serves scans and what the row cache does not have. Default 128
+	// MiB, 16 MiB in memory. At least 64 KiB.
 	BlockCacheBytes int64
 	// Preload brings all rows into memory after Open, while the store is used, if they are
 	// small enough for CacheBytes: then reads need no disk, not even those of keys that do
@@ -78,7 +79,7 @@ type Options struct {
 	// retried that is older than the shorter one.
 	RequestTTL time.Duration
 	// FeedBytes is how much of the log is kept for readers of the feed, of each
-	// store, beyond what recovery needs. Default 64 MiB; -1 keeps none.
+	// store, beyond what recovery needs. Default 64 MiB, 8 MiB in memory; -1 keeps none.
 	FeedBytes int64
 	// Logger receives what an operator should know: stores that were opened and how much of
 	// their logs was read again, jobs, backups, builds of indexes, a slow or full disk, a store
@@ -129,6 +130,11 @@ const (
 	// memory.
 	minMemorySegmentBytes = 4 << 20
 	maxMemorySegmentBytes = 16 << 20
+	// memoryFeedBytes is how much log in memory is kept for readers of the feed: it takes as much memory.
+	memoryFeedBytes = 8 << 20
+	// memoryBlockCacheBytes is for blocks of tables in memory: they are there already, and a block is
+	// copied sooner than it is read from a disk.
+	memoryBlockCacheBytes = 16 << 20
 	// memoryLayers is for tables in memory, where a scan does not wait for a disk: about a
 	// sixth less of the processors for a write than with the default.
 	memoryLayers = 8
@@ -172,6 +178,8 @@ func (o Options) toNodeOptions(dir string) (node.Options, error) {
 			no.Durability = wal.Never // there is nothing to wait for
 		}
 		no.Store.SegmentBytes = memorySegmentBytes(o.CacheBytes)
+		no.Store.RetainBytes = cmp.Or(o.FeedBytes, memoryFeedBytes)
+		no.Store.BlockCacheBytes = cmp.Or(o.BlockCacheBytes, memoryBlockCacheBytes)
 		no.Store.Layers = memoryLayers
 	}
 	if now := o.Now; now != nil {
