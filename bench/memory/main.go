@@ -134,7 +134,7 @@ const (
 	emptyPause = 2 * time.Second
 	// stableSeconds is for how long the memory of a quiet server must not shrink by stableBytes: longer
 	// than ours waits before it gives back what it does not use. maxSeconds ends that.
-	stableSeconds = 8
+	stableSeconds = 10
 	stableBytes   = 1 << 20
 	maxSeconds    = 90
 )

@@ -70,9 +70,12 @@ const (
 	minFreedBytes = 64 << 20
 	// freeInterval is the pause after that: a release stops all goroutines for a moment.
 	freeInterval = 5 * time.Second
-	// quietBytes is how little an idle server allocates between two checks: garbage is
-	// collected then, since the runtime does so only as memory is allocated.
-	quietBytes = 1 << 20
+	// quietBytes is how little an idle server allocates between two checks. After quietChecks of them,
+	// when the stores have applied what waited to be, garbage is collected, since the runtime does so
+	// only as memory is allocated; but not if less than minQuietBytes were allocated since the last time.
+	quietBytes    = 1 << 20
+	quietChecks   = 4
+	minQuietBytes = 8 << 20
 )
 
 // memoryReclaimer decides when memory that is free is given back to the operating system, which the
@@ -83,6 +86,7 @@ type memoryReclaimer struct {
 	// allocatedBytes is what was allocated at the last check, and freedAtBytes at the last time that
 	// memory was given back.
 	allocatedBytes, freedAtBytes int64
+	quiet                        int // how many checks in a row have found the server idle
 }
 
 // heapUse is what the heap takes, in bytes: objects with their garbage and free pages, what was alive at
@@ -99,8 +103,11 @@ func (h heapUse) hasExcess() bool {
 func (f *memoryReclaimer) shouldReclaim(stored int64, heap heapUse, now time.Time) bool {
 	f.peakBytes = max(f.peakBytes, stored)
 	dropped := f.peakBytes-stored >= max(minFreedBytes, f.peakBytes/4)
-	quiet := heap.allocated-f.allocatedBytes < quietBytes && heap.allocated-f.freedAtBytes >= minFreedBytes
+	if f.quiet++; heap.allocated-f.allocatedBytes >= quietBytes {
+		f.quiet = 0
+	}
 	f.allocatedBytes = heap.allocated
+	quiet := f.quiet >= quietChecks && heap.allocated-f.freedAtBytes >= minQuietBytes
 	if !dropped && !quiet && !heap.hasExcess() || now.Sub(f.lastFreed) < freeInterval {
 		return false
 	}

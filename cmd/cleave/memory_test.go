@@ -64,8 +64,11 @@ func TestFreed_IsDueWhenMuchWasFreed(t *testing.T) {
 		{0, heapUse{mapped: 900 * mib, live: 400 * mib}, freeInterval, true},
 		{0, heapUse{mapped: 900 * mib, live: 400 * mib}, time.Second, false},
 		{0, heapUse{allocated: 100 * mib}, freeInterval, false}, // it is at work
-		{0, heapUse{allocated: 100 * mib}, time.Second, true},
-		{0, heapUse{allocated: 101*mib - 1}, freeInterval, false}, // nothing to speak of since
+		{0, heapUse{allocated: 101*mib - 1}, time.Second, false},
+		{0, heapUse{allocated: 101*mib - 1}, time.Second, false},
+		{0, heapUse{allocated: 101*mib - 1}, time.Second, false}, // it may begin again
+		{0, heapUse{allocated: 101*mib - 1}, time.Second, true},
+		{0, heapUse{allocated: 102*mib - 2}, freeInterval, false}, // nothing to speak of since
 	} {
 		now = now.Add(step.after)
 		if got := f.shouldReclaim(step.stored, step.heap, now); got != step.want {

@@ -138,6 +138,7 @@ type reclaimer struct {
 	stop chan struct{} // closed by Close
 	// Only runReclaimer uses these.
 	flush, compact backoff
+	lastPosition   wal.Position // at the last look
 }
 
 // backoff spaces attempts: each waits twice as long as the last one, until one succeeds.
@@ -177,8 +178,57 @@ func (s *Store) runReclaimer() {
 			return
 		case <-tick.C:
 			s.maybeReclaimGarbage(time.Now())
+			s.maybeReleaseMemory()
 		}
 	}
+}
+
+const (
+	// maxIdleBytes is how much log an idle store gets between two looks.
+	maxIdleBytes = 64 << 10
+	// idleChunkDivisor is the part of a segment that an idle store leaves unapplied. To apply a chunk
+	// ends its segment, which stays as large as it is.
+	idleChunkDivisor = 8
+	// maxIdleApply is how long that may take.
+	maxIdleApply = 10 * time.Second
+)
+
+// maybeReleaseMemory gives back what only commits need, if there were hardly any since it was called
+// last: rows that wait to be applied are in memory three times, as log, in the row cache and in order.
+func (s *Store) maybeReleaseMemory() {
+	r := &s.reclaimer
+	before := r.lastPosition
+	r.lastPosition = s.Position()
+	if r.lastPosition > before+maxIdleBytes || s.beginCall() != nil {
+		return
+	}
+	defer s.endCall()
+	if s.chunks.payloadBytes.Load() >= s.opts.SegmentBytes/idleChunkDivisor && !s.health.isImpaired() {
+		// What cannot be applied or flushed soon stays in memory: a full disk needs the reclaimer.
+		_ = s.runUntilClose(func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, maxIdleApply)
+			defer cancel()
+			if err := s.applyAll(ctx); err != nil || s.health.isImpaired() {
+				return err
+			}
+			return s.forgetFlushed(ctx)
+		})
+	}
+	s.log.ReleaseMemory()
+}
+
+// forgetFlushed makes Pebble give up the memory of batches that it has flushed. Its queue of them is an
+// array of up to four, which it uses to the end before it takes a new one.
+func (s *Store) forgetFlushed(ctx context.Context) error {
+	for range 2 {
+		if err := s.db.Set(idleKey, nil, pebble.NoSync); err != nil {
+			return err
+		}
+		if err := s.flushApplied(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maybeReclaimGarbage compacts the tables if deletes have left much in them. Pebble estimates that, but

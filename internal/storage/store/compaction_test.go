@@ -144,3 +144,39 @@ func TestStore_ReclaimsTablesByItselfAfterDeletes(t *testing.T) {
 		})
 	}
 }
+
+// A store that is left alone applies what waits, though the segment is not full, and what is read and
+// written after that is right.
+func TestStore_LeftAlone_AppliesWhatWaits(t *testing.T) {
+	fsys := NewMemFS()
+	s := mustOpen(t, Options{Dir: testDir, FS: fsys, Durability: wal.EverySec, SegmentBytes: 1 << 20, CacheBytes: 8 << 20, BlockCacheBytes: 1 << 20})
+	s.maybeReleaseMemory()
+	const rows = 100
+	write := func(value string) {
+		for i := range rows {
+			mustCommit(t, s, rowWrite{fmt.Appendf(nil, "k%03d", i), bytes.Repeat([]byte(value), 4096)})
+		}
+	}
+	check := func(value string) {
+		t.Helper()
+		for i := range rows {
+			if got, ok := mustGetRow(t, s, fmt.Appendf(nil, "k%03d", i)); !ok || !bytes.Equal(got, bytes.Repeat([]byte(value), 4096)) {
+				t.Fatalf("row %d has %d bytes, present %v", i, len(got), ok)
+			}
+		}
+	}
+	for _, value := range []string{"a", "b"} {
+		write(value)
+		s.maybeReleaseMemory() // it was written to
+		s.maybeReleaseMemory()
+		check(value)
+		eventually.Holds(t, "what was committed is applied", func() bool { return s.applier.appliedPosition() >= s.Position() })
+	}
+	write("c") // it waits in memory that was released
+	s.log.ReleaseMemory()
+	check("c")
+	mustClose(t, s)
+	s = mustOpen(t, Options{Dir: testDir, FS: fsys, Durability: wal.EverySec, SegmentBytes: 1 << 20, CacheBytes: 8 << 20, BlockCacheBytes: 1 << 20})
+	check("c")
+	mustClose(t, s)
+}

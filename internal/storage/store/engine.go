@@ -32,9 +32,15 @@ const (
 // sorts before all rows, so that the sorted batch that moves it stays sorted.
 var appliedKey = []byte{metaPrefix, 'a'}
 
+// idleKey is written where there has to be something to flush. It says nothing.
+var idleKey = []byte{metaPrefix, 'i'}
+
 // maxL0Sublevels is the number of sublevels of level 0 at which the applier waits for
 // compactions. Every one of them is a place that a read has to look at.
 const maxL0Sublevels = 24
+
+// maxMemTableBytes is the size of a memtable, which Pebble keeps in memory whatever is in it.
+const maxMemTableBytes = 4 << 20
 
 // engineOptions are Pebble's options for a store that brings its own log.
 func engineOptions(o *Options, fsys vfs.FS, h *health, flushed func()) *pebble.Options {
@@ -44,9 +50,9 @@ func engineOptions(o *Options, fsys vfs.FS, h *health, flushed func()) *pebble.O
 		DisableWAL: true,
 		CacheSize:  o.BlockCacheBytes,
 		// A batch of half this size or more is not inserted into a memtable but
-		// queued for the flush as it is. It is sorted already, so a full chunk
-		// costs no skiplist at all.
-		MemTableSize: uint64(o.SegmentBytes),
+		// queued for the flush as it is. It is sorted already, so a chunk that is
+		// not small costs no skiplist at all, and the memory is not kept for it.
+		MemTableSize: uint64(min(o.SegmentBytes, maxMemTableBytes)),
 		// The applier holds back by itself, where it can still be stopped:
 		// see applier.room. Inside Pebble it would wait for as long as the disk
 		// is full.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -500,6 +501,47 @@ func TestAFailedSyncIsNotHiddenByAnother(t *testing.T) {
 		}
 		if n := d.calls.Load(); n != 1 {
 			t.Errorf("%s: synced %d times", name, n)
+		}
+	}
+}
+
+func TestReleaseMemory_KeepsWhatIsInUse(t *testing.T) {
+	for class := range 3 {
+		r := recorder{keep: true}
+		fs := newCrashDisk(1)
+		o := r.newOptions(fs)
+		o.Durability, o.SegmentBytes, o.Chunks = Durability(class), 64<<10, 100
+		var payloads [][]byte
+		o.Publish = func(_ *Chunk, es []Entry) { payloads = append(payloads, es[0].Payload) }
+		l := r.openLog(t, o, 0)
+		want := func(i int) string { return strings.Repeat(string(rune('a'+i%26)), 1000+i) }
+		for i := range 100 {
+			mustAppend(t, l, want(i))
+			l.ReleaseMemory()
+			for k, p := range payloads {
+				if string(p) != want(k) {
+					t.Fatalf("%v: entry %d of %d is gone while its chunk is in use", Durability(class), k, i)
+				}
+			}
+		}
+		for _, c := range r.held {
+			c.Release()
+		}
+		l.ReleaseMemory()
+		for i := 100; i < 200; i++ { // in memory that was released
+			mustAppend(t, l, want(i))
+		}
+		r.keep = false
+		mustClose(t, l)
+		again := recorder{}
+		again.openLog(t, again.newOptions(fs), 0)
+		if len(again.replayed) != 200 {
+			t.Fatalf("%v: %d of 200 entries are left", Durability(class), len(again.replayed))
+		}
+		for i, p := range again.replayed {
+			if p != want(i) {
+				t.Fatalf("%v: entry %d is not what was appended", Durability(class), i)
+			}
 		}
 	}
 }

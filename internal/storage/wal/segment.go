@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/cleavekv/cleave/internal/storage/pages"
 )
 
 // Chunk is the image of one segment in memory. Payloads that the log hands out are
@@ -69,6 +71,20 @@ func (l *Log) releaseChunk(c *Chunk) {
 		l.chunkPool = append(l.chunkPool, c.mem)
 	}
 	l.stateCond.Broadcast()
+}
+
+// ReleaseMemory gives memory that holds nothing back to the operating system: that of chunks which wait
+// to be used, and the rest of the one in use. Appends take it again page by page: call it while there are
+// none.
+func (l *Log) ReleaseMemory() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.chunkPool {
+		pages.Release(b)
+	}
+	if l.current != nil && l.openFrame == nil {
+		pages.Release(l.current.mem[alignToBlock(l.nextOffset):])
+	}
 }
 
 // newAlignedBuffer returns n bytes at a page boundary, as direct I/O wants them.

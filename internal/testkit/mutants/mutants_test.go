@@ -64,6 +64,7 @@ var mutants = map[string][]guard{
 	"wal-stale-bytes-replayed": {guardLog},
 	"wal-recycle-early":        {guardLog},
 	"wal-forgets-its-size":     {{folder: "internal/storage/wal", test: "TestLog_SegmentsGrowWithTheLogAndStayLarge"}},
+	"wal-release-in-use":       {{folder: "internal/storage/wal", test: "TestReleaseMemory_KeepsWhatIsInUse"}},
 	"wal-progress-not-written": {{folder: "internal/storage/store", test: "TestLog_RandomDamage_IsRefusedOrHarmless"}},
 
 	"node-emptied-keyspace-stays-open": {{folder: "internal/node", test: "TestAKeyspaceIsClosedBeforeItIsEmptied"}},
