@@ -1,46 +1,70 @@
 package node
 
 import (
+	"iter"
+	"maps"
 	"sync"
 	"time"
 
+	"github.com/cleavekv/cleave/heat"
 	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// loadHistory is what is asked of shards: what was counted, and the rates of the last seconds.
-type loadHistory struct {
+const (
+	// loadSampleInterval is how often the rates are given what was counted.
+	loadSampleInterval = time.Second
+	// loadHalfLife is that of the window of the rates. Over one second, a shard that is asked a few times a second is hot
+	// now and cold then; over half a minute, what begins is seen late.
+	loadHalfLife = 2 * time.Second
+)
+
+// shardLoads is what is asked of shards: what was counted, and the rates of the last seconds.
+type shardLoads struct {
 	meter *load.Meter
 
-	mu      sync.Mutex
-	history load.History
+	mu    sync.Mutex
+	rates *heat.ShardRates[partition.ShardID]
+}
+
+func newShardLoads() shardLoads {
+	rates, _ := heat.NewShardRates[partition.ShardID](loadHalfLife) // it is positive
+	return shardLoads{meter: load.NewMeter(), rates: rates}
 }
 
 // Meter returns what counts the operations on shards.
 func (n *Node) Meter() *load.Meter { return n.loads.meter }
 
-// LoadRates returns what is asked of shards in a second, as of the last seconds; nothing of those that were never asked,
-// nor in the first two seconds.
-func (n *Node) LoadRates() map[partition.ShardID]load.ShardRate {
+// LoadRates returns what is asked of shards in a second; nothing of those that were never asked, nor in the first second.
+func (n *Node) LoadRates() map[partition.ShardID]heat.Rate {
 	n.loads.mu.Lock()
 	defer n.loads.mu.Unlock()
-	return n.loads.history.Rates()
+	return maps.Collect(n.loads.rates.All(0))
 }
 
-// sampleLoads gives the history what was counted, until the node is closed.
+// sampleLoads gives the rates what was counted, until the node is closed.
 func (n *Node) sampleLoads() {
-	ticker := time.NewTicker(load.SampleInterval)
+	ticker := time.NewTicker(loadSampleInterval)
 	defer ticker.Stop()
-	began := time.Now()
-	for {
+	for began := time.Now(); ; {
 		counts := n.loads.meter.ReadCounts()
 		n.loads.mu.Lock()
-		n.loads.history.Record(time.Since(began), counts)
+		n.loads.rates.Record(time.Since(began), toHeatCounts(counts))
 		n.loads.mu.Unlock()
 		select {
 		case <-n.ctx.Done():
 			return
 		case <-ticker.C:
+		}
+	}
+}
+
+func toHeatCounts(l *load.Loads) iter.Seq2[partition.ShardID, heat.Counts] {
+	return func(yield func(partition.ShardID, heat.Counts) bool) {
+		for id, c := range l.All() {
+			if !yield(id, heat.Counts{Reads: c.Reads, Writes: c.Writes, BytesIn: c.BytesIn, BytesOut: c.BytesOut, Errors: c.Errors, Service: c.Busy}) {
+				return
+			}
 		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/reshard/mover"
-	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -48,7 +47,7 @@ type Node struct {
 	eventListeners atomic.Int32
 	// Counters counts what transactions do.
 	Counters Counters
-	loads    loadHistory
+	loads    shardLoads
 
 	// ctx ends when the node is closed.
 	ctx       context.Context
@@ -68,7 +67,7 @@ func Open(opts Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{opts: opts, events: newEventLog(opts.Log), loads: loadHistory{meter: load.NewMeter()}}
+	n := &Node{opts: opts, events: newEventLog(opts.Log), loads: newShardLoads()}
 	n.groupHosts.Store(new([]*GroupHost))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.ctx, n.stop = ctx, cancel

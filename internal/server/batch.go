@@ -59,15 +59,15 @@ func (w *worker) stage(part *node.GroupHost, a stagedRequest, r group.Request) *
 	return &w.staged[len(w.staged)-1]
 }
 
-// sharesMap reports whether what was located since a map was loaded may be staged beside what is. All of a
-// round is located by one map: requests about one key are then in one batch, which keeps their order. If it
-// may not, what is staged is to be executed first, and the rest located again.
+// sharesMap reports whether what is located by a map may be staged beside what is. All of a round is located by one
+// map: requests about one key are then in one batch, which keeps their order. If it may not, what is staged is to be
+// executed first, and the rest located again.
 func (w *worker) sharesMap(m *partition.Map) bool {
 	if len(w.staged) == 0 && len(w.window) == 0 {
 		w.stagedMap = m
 		return true
 	}
-	return w.stagedMap == w.s.node.Map()
+	return w.stagedMap == m
 }
 
 // commit executes what is staged and answers it.
@@ -85,6 +85,7 @@ func (w *worker) executeStaged() {
 		began := time.Now()
 		w.executeBatches()
 		took := time.Since(began)
+		w.batchTime = took
 		w.recordSlowRequests(took)
 		for i := range w.staged {
 			if a := &w.staged[i]; !w.replyStaged(a) {

@@ -26,7 +26,8 @@ func init() {
 		},
 		"cluster|help": newHelpHandler("CLUSTER", "COUNTKEYSINSLOT <slot>", "    Return the number of keys in <slot>.", "GETKEYSINSLOT <slot> <count>", "    Return key names stored by current node in a slot.",
 			"INFO", "    Return information about the cluster.", "KEYSLOT <key>", "    Return the hash slot for <key>.", "MYID", "    Return the node id.",
-			"NODES", "    Return cluster configuration seen by node.", "SLOTS", "    Return information about slots range mappings.", "SHARDS", "    Return information about slot range mappings and the nodes associated with them."),
+			"NODES", "    Return cluster configuration seen by node.",
+			"SLOT-STATS (SLOTSRANGE <start> <end> | ORDERBY <metric> [LIMIT <limit>] [ASC|DESC])", "    Return what slots have and what is asked of them.", "SLOTS", "    Return information about slots range mappings.", "SHARDS", "    Return information about slot range mappings and the nodes associated with them."),
 	})
 }
 

@@ -12,7 +12,11 @@ import (
 
 func init() {
 	registerHandlers(map[string]func(*call){
-		"config|resetstat": func(t *call) { t.s.stats.Reset(t.s.countExpired()); t.out.OK() },
+		"config|resetstat": func(t *call) {
+			t.s.stats.Reset(t.s.countExpired())
+			t.s.resetSlotCounters(t.s.slotCounters.Load() != nil)
+			t.out.OK()
+		},
 		"config|rewrite": func(t *call) {
 			t.out.Fail(redis.Error("ERR CONFIG REWRITE is not served: the file of settings is the operator's, and users are kept in the store"))
 		},
@@ -89,6 +93,9 @@ func (s *Server) applySettings(args [][]byte) {
 	classes, _ := pubsub.ParseClasses(s.config.Get("notify-keyspace-events")) // it is right: see read
 	s.notifier.SetClasses(classes)
 	s.stats.TracksLatency.Store(s.config.Get("latency-tracking") == "yes")
+	if on := s.config.Get("cluster-slot-stats-enabled") == "yes"; on != (s.slotCounters.Load() != nil) {
+		s.resetSlotCounters(on)
+	}
 	s.latency.SetThreshold(time.Duration(s.config.Number("latency-monitor-threshold")) * time.Millisecond)
 	s.slowlog.SetLimits(time.Duration(s.config.Number("slowlog-log-slower-than"))*time.Microsecond, int(s.config.Number("slowlog-max-len")))
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -48,14 +49,36 @@ func (w *worker) returnLoad() {
 	}
 }
 
+// resetSlotCounters begins to count by slot, anew if it was done before, or ends it.
+func (s *Server) resetSlotCounters(on bool) {
+	if !on {
+		s.slotCounters.Store(nil)
+		return
+	}
+	s.slotCounters.Store(new(stats.SlotCounters))
+}
+
+// recordSlot counts an operation for its slot, if that is asked for. Only the default keyspace has figures of slots: a
+// cluster of Redis has no other.
+func (s *Server) recordSlot(k *node.Keyspace, key []byte, busy time.Duration, o load.Op) {
+	if c := s.slotCounters.Load(); c != nil && k.Name == node.DefaultKeyspace {
+		c.Record(k.SlotOf(key), busy, o.BytesIn, o.BytesOut)
+	}
+}
+
 // recordStaged counts a request that was executed in a batch, given its reply.
 func (w *worker) recordStaged(a *stagedRequest, reply load.Op) {
-	if a.unit != nil {
-		a.unit.visitOps(reply, func(key int, _ *node.Keyspace, _ []byte, o load.Op) { a.unit.loads[key].Record(o, a.c.waited) })
+	share := w.batchTime / time.Duration(len(w.staged))
+	if u := a.unit; u != nil {
+		u.visitOps(reply, func(key int, k *node.Keyspace, name []byte, o load.Op) {
+			u.loads[key].Record(o, a.c.waited)
+			w.s.recordSlot(k, name, share/time.Duration(len(u.loads)), o)
+		})
 		return
 	}
 	reply.Write, reply.BytesIn = a.request.Spec.Flags&redis.Write != 0, a.request.WireBytes()
 	a.load.Record(reply, a.c.waited)
+	w.s.recordSlot(a.keyspace, a.request.Args[a.request.Spec.Keys.First], share, reply)
 }
 
 // finishOp ends the reply to a request that begins at a place, and returns what is counted of the reply.
@@ -72,12 +95,14 @@ func (c *client) recordTask(t *task, p partition.Position, reply load.Op, began 
 	took := time.Since(began)
 	m, shard, _ := c.s.node.Locate(p)
 	c.s.node.Meter().Record(m, shard, reply, took, took, c.waitedUntil(began))
+	c.s.recordSlot(t.keyspace, t.request.Args[t.request.Spec.Keys.First], took, reply)
 }
 
 // recordReadTask counts a GET that was read with others.
 func (c *client) recordReadTask(t *task, reply load.Op) {
 	reply.BytesIn = t.request.WireBytes()
 	c.s.node.Meter().Record(t.readMap, t.readShard, reply, t.readTime, t.readTime, c.waitedUntil(time.Now())-t.readTime)
+	c.s.recordSlot(t.keyspace, t.request.Args[1], t.readTime, reply)
 }
 
 // waitedUntil is how long what is left to do of a client has waited.
@@ -95,6 +120,7 @@ func (c *client) recordUnit(u *unit, reply load.Op, began time.Time) {
 	u.visitOps(reply, func(_ int, k *node.Keyspace, key []byte, o load.Op) {
 		m, shard, _ := c.s.node.Locate(k.AppendPosition(nil, key))
 		c.s.node.Meter().Record(m, shard, o, took/time.Duration(keys), took, c.waitedUntil(began))
+		c.s.recordSlot(k, key, took/time.Duration(keys), o)
 	})
 }
 

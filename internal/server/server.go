@@ -87,6 +87,7 @@ type Server struct {
 	memory       memory
 	audit        atomic.Pointer[Audit]
 	latency      *stats.LatencyMonitor
+	slotCounters atomic.Pointer[stats.SlotCounters] // nil unless cluster-slot-stats-enabled
 	authThrottle authThrottle
 	// counters are those of CLEAVE.COUNTER.
 	counters     counterTable

@@ -243,7 +243,7 @@ func (w *worker) beginUnit(c *client, u *unit) {
 		return
 	}
 	m := w.s.node.Map()
-	part, p := w.findSingleGroup(u)
+	part, p := w.findSingleGroup(u, m)
 	size, known := 0, false
 	if part != nil && w.sharesMap(m) {
 		size, known = u.sizeInMemory(part)
@@ -334,17 +334,17 @@ func (u *unit) checkKeys() error {
 
 // findSingleGroup returns the part that has all keys of a unit, and the position of one of them;
 // nil if there is none, or if it needs more than a group knows.
-func (w *worker) findSingleGroup(u *unit) (part *node.GroupHost, first partition.Position) {
+func (w *worker) findSingleGroup(u *unit, m *partition.Map) (part *node.GroupHost, first partition.Position) {
 	if len(u.items) == 0 {
 		return nil, nil
 	}
 	for k, key := range u.allKeys {
 		p := k.AppendPosition(nil, key)
-		m, shard, host := w.s.node.Locate(p)
+		newest, shard, host := w.s.node.Locate(p)
 		if first == nil {
 			part, first = host, p
 		}
-		if host != part || k != u.items[0].keyspace || part.Group.WriteDelay(p) > 0 || part.Group.HasLargeRequest() {
+		if newest != m || host != part || k != u.items[0].keyspace || part.Group.WriteDelay(p) > 0 || part.Group.HasLargeRequest() {
 			return nil, nil // a transaction waits as long as it has to
 		}
 		u.loads = append(u.loads, w.shardLoad(m, shard))

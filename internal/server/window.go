@@ -12,6 +12,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/load"
 )
 
 // The commands that most requests are.
@@ -156,9 +157,14 @@ func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 	if cap(w.rowBuf) > conn.MaxRetainedBytes {
 		w.rowBuf = nil
 	}
-	o := c.finishOp(getSpec, start)
-	o.BytesIn = getRequestBytes + resp.BulkBytes(len(l.key))
-	l.load.Record(o, 0)
+	c.FinishReply(getSpec, start)
+	l.load.RecordRead(getRequestBytes+resp.BulkBytes(len(l.key)), len(c.Out.Bytes)-start)
+	if found && row.Type() != command.String {
+		l.load.RecordError()
+	}
+	if slots := w.s.slotCounters.Load(); slots != nil {
+		w.s.recordSlot(c.keyspace, l.key, w.readTime, load.Op{BytesIn: getRequestBytes + resp.BulkBytes(len(l.key)), BytesOut: len(c.Out.Bytes) - start})
+	}
 	c.NotifyOutput()
 	return true
 }

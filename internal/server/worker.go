@@ -61,12 +61,17 @@ type worker struct {
 
 	// load counts what is asked of shards; nil between the rounds of a stream: see shardLoad. roundReads is how many of
 	// the operations that it has counted were answered by windows, and roundReadTime how long those took together.
-	// stagedAt is when the first of those that are staged was.
+	// stagedAt is when the first of those that are staged was, and batchTime how long the
+	// batch took that is answered.
+	// routes are where keys go, by keyspace, and lastRoutes those of the keyspace that was asked for last.
+	routes        []*routeTable
+	lastRoutes    *routeTable
 	load          *load.Recorder
 	ownsLoad      bool
 	roundReads    int
 	roundReadTime time.Duration
 	stagedAt      time.Time
+	batchTime     time.Duration
 }
 
 const (
@@ -282,9 +287,8 @@ func (w *worker) stageRequest(c *client, r redis.Request, at keyLocation, cmd co
 // keyLocation is where a key is by the map of the round: its row key, which is good until the round ends, the group
 // that serves it, and what the worker counts of its shard.
 type keyLocation struct {
-	row       group.RowKey
-	groupHost *node.GroupHost
-	load      *load.ShardRecorder
+	row group.RowKey
+	shardRoute
 }
 
 // locateKey returns where a key is. What is staged by an older map is executed before. If the client has to wait for
@@ -300,9 +304,12 @@ func (w *worker) locateKey(c *client, key []byte) keyLocation {
 	start := len(w.rowKeys)
 	w.rowKeys = c.keyspace.AppendPosition(group.AppendRowKeyPrefix(w.rowKeys), key)
 	row := group.RowKey(w.rowKeys[start:len(w.rowKeys):len(w.rowKeys)])
-	m, shard, part := w.s.node.Locate(row.Position())
-	if w.sharesMap(m) {
-		return keyLocation{row, part, w.shardLoad(m, shard)}
+	if m := w.s.node.Map(); w.sharesMap(m) {
+		r := w.routeKey(c.keyspace, m, row)
+		if r.groupHost == nil { // there is a newer map by now
+			return w.locateKey(c, key)
+		}
+		return keyLocation{row, r}
 	}
 	w.executeStaged()
 	if c.Busy {

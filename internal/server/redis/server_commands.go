@@ -197,6 +197,7 @@ func registerCluster() {
 			sub("keyslot", "3.0.0", "Returns the slot of a key.", 3),
 			sub("countkeysinslot", "3.0.0", "Returns how many keys a slot has.", 3),
 			sub("getkeysinslot", "3.0.0", "Returns keys of a slot.", 4),
+			sub("slot-stats", "8.2.0", "Returns what slots have, and what is asked of them.", -4),
 			sub("help", "5.0.0", "Returns how CLUSTER is used.", 2),
 		),
 		newServerCommand("readonly", group, "3.0.0", "Is accepted: the node has the newest state.", 1, Loading|Stale|Fast, Connection),

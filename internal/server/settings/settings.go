@@ -16,7 +16,7 @@ import (
 // honouredSettings are the settings that CONFIG SET changes and the server obeys, with their first values.
 // Server.applySettings and the readers of config.get are where they have their effect.
 var honouredSettings = map[string]string{
-	"client-output-buffer-limit": defaultBufferLimits, "latency-monitor-threshold": "0", "latency-tracking": "yes",
+	"client-output-buffer-limit": defaultBufferLimits, "cluster-slot-stats-enabled": "no", "latency-monitor-threshold": "0", "latency-tracking": "yes",
 	"latency-tracking-info-percentiles": "50 99 99.9", "loglevel": "notice", "maxmemory": "0", "maxmemory-clients": "1073741824",
 	"notify-keyspace-events": "", "protected-mode": "yes", "requirepass": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128", "timeout": "0",
 }

@@ -14,8 +14,8 @@
 // Counts belong to the id of a shard, which is never used again. What is split keeps its id for the first piece and
 // so its counts; the other pieces begin at zero. What is merged into its left neighbour is gone, and its counts stay
 // as they are: they are part of [Loads.Gone], so that all that was ever counted is still there. So counts compare
-// shards only over a time: see [History], which has the rates of the last seconds. For as long, the rates of a shard that
-// was just split have what the other pieces were asked before.
+// shards only over a time: package heat makes rates of them. For as long as its window is, the rates of a shard that was
+// just split have what the other pieces were asked before.
 //
 // Of shards that are gone [maxGoneShards] are kept apart, for operations that began before; one that ends later than
 // that is lost.

@@ -96,11 +96,13 @@ func TestMeter_MapChangesUnderLoad_LosesNothing(t *testing.T) {
 				s := b.At(m, slotIndex(m, r.IntN(16384)))
 				if i%3 == 0 {
 					b.SetTimes(1, 1, 1)
+					b.SetTimes(0, 0, 0)
 					b.Flush() // what was located before stays good
 				}
 				s.Record(o, 0)
 				tr.record(o)
 			}
+			b.SetTimes(0, 0, 0)
 			b.Flush()
 		})
 		counting.Go(func() {
@@ -144,6 +146,7 @@ func TestMeter_SplitShard_KeepsItsCountsWithTheFirstPiece(t *testing.T) {
 	split := applyEdit(t, m, partition.Split{Shard: parent, In: &hashSpace, At: []partition.Position{hashSpace.SlotSpan(50).Start}})
 	b.At(split, slotIndex(split, 10)).Record(Op{BytesIn: 4}, 0)
 	b.At(split, slotIndex(split, 100)).Record(Op{BytesIn: 5}, 0)
+	b.SetTimes(0, 0, 0)
 	b.Flush()
 	loads := meter.Read()
 	if first := loads.Of(parent); first.Reads != 2 || first.BytesIn != 7 {
@@ -154,6 +157,7 @@ func TestMeter_SplitShard_KeepsItsCountsWithTheFirstPiece(t *testing.T) {
 	}
 	merged := applyEdit(t, split, partition.Merge{Left: parent, Right: slotShard(split, 100)})
 	b.At(merged, slotIndex(merged, 100)).Record(Op{Write: true}, 0)
+	b.SetTimes(0, 0, 0)
 	b.Flush()
 	loads = meter.Read()
 	if got := loads.Of(parent); got.Reads != 2 || got.Writes != 1 {
@@ -175,6 +179,7 @@ func TestRecorder_SetTimes_GivesEachOperationATime(t *testing.T) {
 	s.Record(Op{Write: true}, 3*time.Millisecond)
 	b.SetTimes(10*time.Microsecond, time.Millisecond, time.Hour)
 	b.SetTimes(time.Hour, time.Hour, time.Hour) // nothing is left that has taken so long
+	b.SetTimes(0, 0, 0)
 	b.Flush()
 	got := meter.Read().Of(slotShard(m, 1))
 	if got.Busy != 20*time.Microsecond || got.Service.SumNS != uint64(time.Millisecond+10*time.Microsecond) || got.Wait.SumNS != uint64(3*time.Millisecond) {
@@ -200,50 +205,12 @@ func TestBucketOf_EveryTimeHasABucketThatCoversIt(t *testing.T) {
 	}
 }
 
-// record gives a history what two shards were asked up to a second.
-func record(h *History, second int, first, other uint64) {
-	l := &Loads{byID: map[partition.ShardID]*ShardLoad{}}
-	for id, reads := range map[partition.ShardID]uint64{1: first, 2: other} {
-		if reads > 0 {
-			l.byID[id] = &ShardLoad{OpCounts: OpCounts{Reads: reads, Busy: time.Duration(reads) * time.Millisecond}}
-		}
-	}
-	h.Record(time.Duration(second)*time.Second, l)
-}
-
-func TestHistory_Rates_AreOfTheLastSeconds(t *testing.T) {
-	h := new(History)
-	record(h, 100, 1000, 0)
-	if rates := h.Rates(); len(rates) > 0 {
-		t.Fatalf("rates %v of one moment", rates)
-	}
-	record(h, 101, 1100, 0)
-	if r := h.Rates()[1]; r.Ops() != 100 || r.Busy != 0.1 {
-		t.Fatalf("%+v after a second of 100 reads", r)
-	}
-	record(h, 102, 1100, 50) // the other is asked for the first time
-	if r := h.Rates()[1]; r.Ops() != 50 {
-		t.Fatalf("%+v after 100 reads in two seconds", r)
-	}
-	if r := h.Rates()[2]; r.Ops() != 50 {
-		t.Fatalf("%+v after 50 reads in the first second of a shard", r)
-	}
-	for second := 103; second <= 120; second++ {
-		record(h, second, 1100, 50)
-	}
-	for id, r := range h.Rates() {
-		if r != (ShardRate{}) {
-			t.Errorf("shard %d: %+v long after the last read", id, r)
-		}
-	}
-}
-
 func BenchmarkRecorder(b *testing.B) {
 	meter, m := NewMeter(), newMap(b, 16)
 	recorder := meter.NewRecorder()
 	i := 0
 	for b.Loop() {
-		recorder.At(m, i&15).Record(Op{BytesIn: 30, BytesOut: 70}, 0)
+		recorder.At(m, i&15).RecordRead(30, 70)
 		if i++; i%1024 == 0 {
 			recorder.SetTimes(time.Microsecond, time.Microsecond, 0)
 			recorder.Flush()

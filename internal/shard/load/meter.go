@@ -1,6 +1,8 @@
 package load
 
 import (
+	"iter"
+	"maps"
 	"math/bits"
 	"runtime"
 	"sync"
@@ -71,6 +73,9 @@ func (l *Loads) Of(id partition.ShardID) ShardLoad {
 	}
 	return ShardLoad{}
 }
+
+// All yields the counts of each shard of which there are any, in no order.
+func (l *Loads) All() iter.Seq2[partition.ShardID, *ShardLoad] { return maps.All(l.byID) }
 
 // Total is what was asked of all shards, those that are gone included.
 func (l *Loads) Total() ShardLoad {

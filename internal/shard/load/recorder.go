@@ -15,21 +15,21 @@ type Recorder struct {
 	shards []*ShardRecorder // by their index in m; nil for those of which nothing was counted
 	byID   map[partition.ShardID]*ShardRecorder
 	// used are those that have counted something.
-	used    []*ShardRecorder
-	untimed int // operations that have no time yet
+	used []*ShardRecorder
 }
 
 // ShardRecorder is what a recorder has counted of one shard. It stays good when the map changes.
 type ShardRecorder struct {
+	// What each operation changes is in one cache line. The untimed are those that have no time yet, and delayed those of
+	// them whose wait is noted.
+	untimedReads, untimedWrites int
+	bytesIn, bytesOut, errors   uint64
+	isUsed                      bool
+	delayed                     int
+
 	recorder      *Recorder
 	cell          *cell
-	isUsed        bool
 	reads, writes uint64
-	bytesIn       uint64
-	bytesOut      uint64
-	errors        uint64
-	untimed       int // operations that have no time yet
-	delayed       int // those of them whose wait is noted
 
 	busy, service, wait         time.Duration
 	serviceUsed, waitUsed       uint32 // bits of the buckets that are not 0
@@ -67,28 +67,43 @@ func (r *Recorder) makeShard(i int) *ShardRecorder {
 	return s
 }
 
+// RecordRead counts a read that has waited for nothing. [Recorder.SetTimes] gives it a time. BytesOut may be negative:
+// then nothing was sent.
+func (s *ShardRecorder) RecordRead(bytesIn, bytesOut int) {
+	if s.untimedReads++; s.untimedReads == 1 {
+		s.markUsed()
+	}
+	s.bytesIn += uint64(bytesIn)
+	s.bytesOut += uint64(max(0, bytesOut))
+}
+
+// RecordError counts that the reply to a read is an error.
+func (s *ShardRecorder) RecordError() { s.errors++ }
+
 // Record counts an operation. It has waited for so long before it came to the batch that [Recorder.SetTimes] gives the
 // time of.
 func (s *ShardRecorder) Record(o Op, waited time.Duration) {
-	if !s.isUsed {
-		s.isUsed = true
-		s.recorder.used = append(s.recorder.used, s)
-	}
+	s.markUsed()
 	if o.Write {
-		s.writes++
+		s.untimedWrites++
 	} else {
-		s.reads++
+		s.untimedReads++
 	}
 	s.bytesIn += uint64(o.BytesIn)
 	s.bytesOut += uint64(o.BytesOut)
 	if o.Failed {
 		s.errors++
 	}
-	s.untimed++
-	s.recorder.untimed++
 	if waited > 0 {
 		s.addWaits(1, waited)
 		s.delayed++
+	}
+}
+
+func (s *ShardRecorder) markUsed() {
+	if !s.isUsed {
+		s.isUsed = true
+		s.recorder.used = append(s.recorder.used, s)
 	}
 }
 
@@ -112,23 +127,30 @@ func (s *ShardRecorder) addWaits(n int, wait time.Duration) {
 // SetTimes gives all operations that have no time yet one: how much was spent on all of them, which is shared out
 // evenly, how long each took, and how long those waited that have not waited before.
 func (r *Recorder) SetTimes(together, service, wait time.Duration) {
-	if r.untimed == 0 {
+	untimed := 0
+	for _, s := range r.used {
+		untimed += s.untimed()
+	}
+	if untimed == 0 {
 		return
 	}
-	busy := together / time.Duration(r.untimed)
+	busy := together / time.Duration(untimed)
 	for _, s := range r.used {
-		if s.untimed > 0 {
-			s.addTimes(s.untimed, time.Duration(s.untimed)*busy, service)
+		if n := s.untimed(); n > 0 {
+			s.addTimes(n, time.Duration(n)*busy, service)
+			if n > s.delayed {
+				s.addWaits(n-s.delayed, wait)
+			}
 		}
-		if n := s.untimed - s.delayed; n > 0 {
-			s.addWaits(n, wait)
-		}
-		s.untimed, s.delayed = 0, 0
+		s.reads, s.writes = s.reads+uint64(s.untimedReads), s.writes+uint64(s.untimedWrites)
+		s.untimedReads, s.untimedWrites, s.delayed = 0, 0, 0
 	}
-	r.untimed = 0
 }
 
-// Flush adds what was counted to the counts that others read.
+// untimed is how many operations have no time yet.
+func (s *ShardRecorder) untimed() int { return s.untimedReads + s.untimedWrites }
+
+// Flush adds what was counted to the counts that others read. All of it has a time.
 func (r *Recorder) Flush() {
 	for _, s := range r.used {
 		s.flush()
