@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -100,7 +99,7 @@ func (k *Keyspace) HGetAll(ctx context.Context, key []byte) ([]Field, error) {
 		return nil, toPublicError(err)
 	}
 	defer v.Close()
-	reply, err := engine.EvalAt(v, now, k.keyspace, p, &command.HGetAll{Key: p})
+	reply, err := k.db.engine.EvalAt(v, now, k.keyspace, p, &command.HGetAll{Key: p})
 	return toFields(reply), toPublicError(err)
 }
 
@@ -123,7 +122,7 @@ func (k *Keyspace) HScanPage(ctx context.Context, key, after []byte, limit int) 
 	}
 	defer v.Close()
 	return scanFields(p, after, limit, func(c *command.HScan) (command.Reply, error) {
-		reply, err := engine.EvalAt(v, now, k.keyspace, p, c)
+		reply, err := k.db.engine.EvalAt(v, now, k.keyspace, p, c)
 		return reply, errors.Join(toPublicError(err), ctx.Err())
 	})
 }

@@ -32,13 +32,19 @@ func (tx *Txn) engine() *engine.Txn { return (*engine.Txn)(tx) }
 // and then no other comes before it. Only time does: a key that it has read, or that is in a
 // range that it has read, and that expires before the commit, has changed.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
-	return toPublicError(db.engine.Update(ctx, func(tx *engine.Txn) error { return f((*Txn)(tx)) }))
+	return toPublicError(db.engine.Update(ctx, func(tx *engine.Txn) error {
+		tx.RecordLoad()
+		return f((*Txn)(tx))
+	}))
 }
 
 // View runs f on one consistent state, which stays the same for f whatever
 // happens meanwhile.
 func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
-	return toPublicError(db.engine.View(ctx, func(tx *engine.Txn) error { return f((*Txn)(tx)) }))
+	return toPublicError(db.engine.View(ctx, func(tx *engine.Txn) error {
+		tx.RecordLoad()
+		return f((*Txn)(tx))
+	}))
 }
 
 // Cursor returns the place in the feed behind the state that the transaction reads:

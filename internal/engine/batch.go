@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
@@ -75,10 +76,12 @@ func (b *Batch) writeError(n int, err error) error {
 // at one instant. On an error that does not mean an unknown outcome none has. A [WriteError] has the
 // write that could not be done.
 func (db *DB) Write(ctx context.Context, b *Batch) error {
+	began := time.Now()
 	err := b.writeUnindexed(ctx, db)
 	if errors.Is(err, node.ErrIndexesChanged) {
 		err = b.writeIndexed(ctx, db)
 	}
+	db.recordWrites(b.Len(), err != nil, began, func(i int) (partition.Position, command.Command) { return b.keys[i].p, b.commands[i] })
 	return err
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -122,6 +123,13 @@ func CheckWritable(k *node.Keyspace) error {
 // Execute executes a command that writes on the group of its first key. An id that is not zero makes
 // a retry harmless.
 func (db *DB) Execute(ctx context.Context, k *node.Keyspace, p partition.Position, id group.RequestID, c command.Command) (command.Reply, error) {
+	op, bytesIn := db.beginOp(p), countWrittenBytes(c)
+	reply, err := db.execute(ctx, k, p, id, c)
+	op.End(load.Op{Write: true, Failed: err != nil, BytesIn: bytesIn, BytesOut: countReplyBytes(&reply)})
+	return reply, err
+}
+
+func (db *DB) execute(ctx context.Context, k *node.Keyspace, p partition.Position, id group.RequestID, c command.Command) (command.Reply, error) {
 	if err := CheckWritable(k); err != nil {
 		return command.Reply{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/command"
@@ -62,6 +63,13 @@ func (db *DB) DeleteKeys(ctx context.Context, k *node.Keyspace, at []partition.P
 	if err := command.CheckTxn(len(at), 0); err != nil { // wherever they are
 		return 0, err
 	}
+	began := time.Now()
+	deleted, err := db.deleteKeys(ctx, k, at)
+	db.recordWrites(len(at), err != nil, began, func(i int) (partition.Position, command.Command) { return at[i], nil })
+	return deleted, err
+}
+
+func (db *DB) deleteKeys(ctx context.Context, k *node.Keyspace, at []partition.Position) (int, error) {
 	replies, err := db.executeJoint(ctx, func() (pieces []subBatch) {
 		for _, p := range at {
 			part := db.node.GroupHostAt(p)

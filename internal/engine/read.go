@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -18,19 +20,24 @@ import (
 // Read returns the row of a key, if there is one. Of a string in chunks that is not the value: see
 // [DB.ReadString].
 func (db *DB) Read(ctx context.Context, p partition.Position) (row command.Row, ok bool, err error) {
-	row, ok, err = db.node.GroupHostAt(p).Group.Read(ctx, p, nil)
+	m, shard, part := db.node.Locate(p)
+	op := db.node.Meter().Begin(m, shard)
+	row, ok, err = part.Group.Read(ctx, p, nil)
 	if errors.Is(err, ownership.ErrWrongGroup) {
 		err = db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
 			row, ok, err = part.Group.Read(ctx, p, nil)
 			return err
 		})
 	}
+	op.End(load.Op{Failed: err != nil, BytesOut: len(row.Payload)})
 	return row, ok, err
 }
 
 // ReadString returns the row of a key that holds a string, with all of its value: a read past the
 // queue is of one row, so this is one of a moment.
 func (db *DB) ReadString(ctx context.Context, k *node.Keyspace, p partition.Position) (row command.Row, ok bool, err error) {
+	op := db.beginOp(p)
+	defer func() { op.End(load.Op{Failed: err != nil, BytesOut: len(row.Payload)}) }()
 	v, _, err := db.SnapshotAt(ctx, p)
 	if err != nil {
 		return row, false, err
@@ -43,6 +50,20 @@ func (db *DB) ReadString(ctx context.Context, k *node.Keyspace, p partition.Posi
 // ReadStrings returns the strings of keys in their order, nil for one that is absent, all as of one
 // moment. The keys are store keys of rows, see [EncodeRowKeys].
 func (db *DB) ReadStrings(ctx context.Context, k *node.Keyspace, keys [][]byte) ([][]byte, error) {
+	began := time.Now()
+	values, err := db.readStrings(ctx, k, keys)
+	took := time.Since(began)
+	for i, key := range keys {
+		o := load.Op{Failed: err != nil && i == 0}
+		if err == nil {
+			o.BytesOut = len(values[i])
+		}
+		db.recordOp(key[1:], o, took/time.Duration(len(keys)), took)
+	}
+	return values, err
+}
+
+func (db *DB) readStrings(ctx context.Context, k *node.Keyspace, keys [][]byte) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	shard := db.node.Map().Find(keys[0][1:]).Span
 	if slices.ContainsFunc(keys, func(key []byte) bool { return !shard.Contains(key[1:]) }) {
@@ -137,17 +158,21 @@ func (db *DB) EvalReadOnly(ctx context.Context, k *node.Keyspace, p partition.Po
 		return command.Reply{}, err
 	}
 	var reply command.Reply
+	op := db.beginOp(p)
 	err := db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
 		if reply, err = part.Group.EvalReadOnly(ctx, p, c); err == nil {
 			err = reply.Err
 		}
 		return err
 	})
+	op.End(load.Op{Failed: err != nil, BytesOut: countReplyBytes(&reply)})
 	return reply, withKeyName(keyRef{k, p}, err)
 }
 
 // EvalAt evaluates a command that reads on a state of its store.
-func EvalAt(v *node.Snapshot, nowMS int64, k *node.Keyspace, p partition.Position, c command.Command) (command.Reply, error) {
+func (db *DB) EvalAt(v *node.Snapshot, nowMS int64, k *node.Keyspace, p partition.Position, c command.Command) (command.Reply, error) {
+	op := db.beginOp(p)
 	reply := group.EvalReadOnlyAt(c, v, nowMS)
+	op.End(load.Op{Failed: reply.Err != nil, BytesOut: countReplyBytes(&reply)})
 	return reply, withKeyName(keyRef{k, p}, reply.Err)
 }

@@ -52,6 +52,8 @@ type Txn struct {
 	uniqueEntries []uniqueEntry
 	// reservation names the transaction if it holds what it needs.
 	reservation txn.ID
+	// recordsLoad reports whether it is counted: see RecordLoad.
+	recordsLoad bool
 	err         error // why it cannot commit
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
@@ -23,6 +24,7 @@ func (tx *Txn) commit() error {
 	if len(tx.writes) == 0 {
 		return nil // it saw one state: that is when it took place
 	}
+	writes := tx.writes // without entries of indexes
 	if err := tx.maintainIndexes(); err != nil {
 		return err
 	}
@@ -36,7 +38,12 @@ func (tx *Txn) commit() error {
 		return err
 	}
 	tx.applyExpiryClocks()
-	return tx.classifyCommitError(tx.executeCommit())
+	began := time.Now()
+	err := tx.classifyCommitError(tx.executeCommit())
+	if tx.recordsLoad && !errors.Is(err, errRetry) {
+		tx.recordWrites(writes, err != nil, time.Since(began))
+	}
+	return err
 }
 
 // checkSize refuses a transaction that has read or written more than one may. Of what was read the

@@ -8,6 +8,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/shard/load"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -77,6 +78,16 @@ func (tx *Txn) locateKey(k *node.Keyspace, key []byte) (keyRef, error) {
 // Read evaluates a command that only reads on the transaction's state. The row of its key counts as
 // read.
 func (tx *Txn) Read(k *node.Keyspace, p partition.Position, c command.Command) (command.Reply, error) {
+	if !tx.recordsLoad {
+		return tx.read(k, p, c)
+	}
+	op := tx.db.beginOp(p)
+	reply, err := tx.read(k, p, c)
+	op.End(load.Op{Failed: err != nil, BytesOut: countReplyBytes(&reply)})
+	return reply, err
+}
+
+func (tx *Txn) read(k *node.Keyspace, p partition.Position, c command.Command) (command.Reply, error) {
 	if err := tx.locate(k, p, readRow); err != nil {
 		return command.Reply{}, err
 	}
@@ -99,7 +110,7 @@ func (tx *Txn) Item(k *node.Keyspace, p partition.Position) (item ScanItem, foun
 	if err != nil || value.Kind == command.Nil {
 		return item, false, err
 	}
-	expiry, err := tx.Read(k, p, &command.TTL{Key: p, Absolute: true})
+	expiry, err := tx.eval(keyRef{k, p}, &command.TTL{Key: p, Absolute: true}, true)
 	if err != nil {
 		return item, false, err
 	}

@@ -1,0 +1,124 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/shard/load"
+)
+
+// countLoad returns what was counted of all shards.
+func countLoad(db *DB) load.OpCounts {
+	total := db.node.Meter().Read().Total()
+	total.Busy = 0
+	return total.OpCounts
+}
+
+// Each call of a program counts as many operations as it has keys, with the bytes of their values.
+func TestLoad_EachCallIsCountedOnce(t *testing.T) {
+	db := openIdle(t)
+	k := db.Default()
+	for _, c := range []struct {
+		name string
+		call func() error
+		want load.OpCounts
+	}{
+		{"Set", func() error { return k.Set(ctx, []byte("a"), []byte("12345")) }, load.OpCounts{Writes: 1, BytesIn: 5}},
+		{"Get", func() error { _, err := k.Get(ctx, []byte("a")); return err }, load.OpCounts{Reads: 1, BytesOut: 5}},
+		{"Get of an absent key", func() error {
+			if _, err := k.Get(ctx, []byte("absent")); !errors.Is(err, ErrNotFound) {
+				return fmt.Errorf("an absent key: %w", err)
+			}
+			return nil
+		}, load.OpCounts{Reads: 1}},
+		{"Exists", func() error { _, err := k.Exists(ctx, []byte("absent")); return err }, load.OpCounts{Reads: 1}},
+		{"Add", func() error { _, err := k.Add(ctx, []byte("n"), 7); return err }, load.OpCounts{Writes: 1}},
+		{"Add to a string that is no number", func() error {
+			must(t, k.Set(ctx, []byte("text"), []byte("x")))
+			if _, err := k.Add(ctx, []byte("text"), 7); err == nil {
+				return errors.New("it was added")
+			}
+			return nil
+		}, load.OpCounts{Writes: 2, BytesIn: 1, Errors: 1}},
+		{"GetMany", func() error { _, err := k.GetMany(ctx, []byte("a"), []byte("b"), []byte("a")); return err }, load.OpCounts{Reads: 3, BytesOut: 10}},
+		{"HSet", func() error {
+			_, err := k.HSet(ctx, []byte("h"), Field{[]byte("f"), []byte("123")}, Field{[]byte("g"), []byte("4567")})
+			return err
+		}, load.OpCounts{Writes: 1, BytesIn: 7}},
+		{"HGet", func() error { _, err := k.HGet(ctx, []byte("h"), []byte("g")); return err }, load.OpCounts{Reads: 1, BytesOut: 4}},
+		{"HGetAll", func() error { _, err := k.HGetAll(ctx, []byte("h")); return err }, load.OpCounts{Reads: 1, BytesOut: 7}},
+		{"Batch", func() error {
+			var b Batch
+			b.Set(k, []byte("x"), []byte("12"))
+			b.Set(k, []byte("y"), []byte("345"))
+			b.Delete(k, []byte("n"))
+			return db.Write(ctx, &b)
+		}, load.OpCounts{Writes: 3, BytesIn: 5}},
+		{"Update", func() error {
+			return db.Update(ctx, func(tx *Txn) error {
+				if _, err := tx.Get(k, []byte("x")); err != nil {
+					return err
+				}
+				if _, err := tx.Item(k, []byte("y")); err != nil {
+					return err
+				}
+				return errors.Join(tx.Set(k, []byte("x"), []byte("6789")), tx.Set(k, []byte("z"), []byte("0")))
+			})
+		}, load.OpCounts{Reads: 2, Writes: 2, BytesIn: 5, BytesOut: 5}},
+		{"Update that is given up", func() error {
+			gaveUp := errors.New("gave up")
+			err := db.Update(ctx, func(tx *Txn) error {
+				must(t, tx.Set(k, []byte("x"), []byte("6789")))
+				return gaveUp
+			})
+			if errors.Is(err, gaveUp) {
+				return nil
+			}
+			return err
+		}, load.OpCounts{}},
+		{"View", func() error {
+			return db.View(ctx, func(tx *Txn) error { _, err := tx.Get(k, []byte("x")); return err })
+		}, load.OpCounts{Reads: 1, BytesOut: 4}},
+		{"Delete", func() error { _, err := k.Delete(ctx, []byte("x"), []byte("absent")); return err }, load.OpCounts{Writes: 2}},
+	} {
+		before := countLoad(db)
+		must(t, c.call())
+		before.Add(c.want)
+		if got := countLoad(db); got != before {
+			t.Errorf("%s: counted %+v in all, want %+v", c.name, got, before)
+		}
+	}
+}
+
+// Readers and writers on many goroutines lose no count, and that of a key is with its shard.
+func TestLoad_ManyGoroutines_LoseNothing(t *testing.T) {
+	db := openIdle(t)
+	k, key := db.Default(), []byte("key")
+	must(t, k.Set(context.Background(), key, []byte("value")))
+	const goroutines, calls = 8, 500
+	var all sync.WaitGroup
+	for range goroutines {
+		all.Go(func() {
+			for i := range calls {
+				if i%10 == 0 {
+					must(t, k.Set(ctx, key, []byte("value")))
+				}
+				if _, err := k.Get(ctx, key); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := db.node.Meter().Read().Of(k.Locate(key).Shard)
+	const writes = goroutines*calls/10 + 1
+	if got.Reads != goroutines*calls || got.Writes != writes || got.BytesIn != 5*writes || got.BytesOut != 5*goroutines*calls || got.Errors != 0 {
+		t.Errorf("counted %+v", got.OpCounts)
+	}
+	if n := got.Service.Count(); n < goroutines*calls/2 || got.Busy <= 0 {
+		t.Errorf("%d operations have a time, %v together", n, got.Busy)
+	}
+}
