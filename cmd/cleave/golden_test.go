@@ -68,7 +68,7 @@ func writeSingleForms[T any](t *testing.T, b *bytes.Buffer, name string, text fu
 }
 
 var (
-	goldShard = api.Shard{ID: 7, Keyspace: "default", Kind: "hash", Group: 2, Store: 1, FirstSlot: ptr(4096), LastSlot: ptr(8191), Rows: 1234567, Bytes: 96 << 20, Share: 0.75, Changed: 9, Job: "12"}
+	goldShard = api.Shard{ID: 7, Keyspace: "default", Kind: "hash", Group: 2, Store: 1, FirstSlot: ptr(4096), LastSlot: ptr(8191), Rows: 1234567, Bytes: 96 << 20, Share: 0.75, Changed: 9, Job: "12", Load: api.ShardLoad{Reads: 1000, Writes: 10, BytesIn: 40000, BytesOut: 90000, Errors: 1, BusySeconds: 1.5, ServiceP99Seconds: 0.002, WaitP99Seconds: 0.001, ReadsPerSecond: 123456, WritesPerSecond: 7.6, Busy: 0.25}}
 	goldRange = api.Shard{ID: 8, Keyspace: "orders", Kind: "range", Group: 11, StartKey: ptr(api.Key("eu\x00")), EndKey: ptr(api.Key(strings.Repeat("n", 40))), Share: 0.25}
 	goldJob   = api.Job{ID: "12", Kind: "move", State: api.JobRunning, Phase: "copy", Shard: 7, From: 2, To: 3, Rows: 500, Bytes: 48 << 20, Progress: 0.5,
 		Expected:           &api.Price{Rows: 1000, Bytes: 96 << 20, Moves: 1, Seconds: 2, PauseSeconds: 0.006, SkewBefore: 2.5, SkewAfter: 1.2},
@@ -113,7 +113,7 @@ func TestSingleThingsLookTheSameAsEver(t *testing.T) {
 
 func TestStatusFitsOnAScreenWhateverThereIs(t *testing.T) {
 	s := api.Status{Verdict: api.Unhealthy, Version: "v1", Storage: "disk", Durability: "always", Bytes: 5 << 30, Rows: 1e6, Keyspaces: 3, Shards: 20, Groups: 4, MapVersion: 7,
-		Clients: 3, MaxClients: 10000, Commands: 12345, UptimeSeconds: 7500, Hottest: &api.Hottest{By: "bytes", Shard: 7, Ratio: 8.7}, Stores: make([]api.Store, 2)}
+		Clients: 3, MaxClients: 10000, Commands: 12345, UptimeSeconds: 7500, Hottest: &api.Hottest{By: "operations", Shard: 4, Ratio: 3.2}, Fullest: &api.Hottest{By: "bytes", Shard: 7, Ratio: 8.7}, Stores: make([]api.Store, 2)}
 	for i := range 20 {
 		s.Findings = append(s.Findings, api.Finding{Severity: api.Unhealthy, Message: fmt.Sprint("finding ", i, strings.Repeat(" and so on", 20)), Fix: "cleave group list"})
 		s.Jobs = append(s.Jobs, goldJob)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,8 +44,17 @@ var shardColumns = []output.Column[api.Shard]{
 	{Head: "store", Right: true, Cell: func(s api.Shard) string { return fmt.Sprint(s.Store) }},
 	{Head: "rows", Right: true, Cell: func(s api.Shard) string { return formatEstimate(output.Count(s.Rows)) }},
 	{Head: "bytes", Right: true, Cell: func(s api.Shard) string { return formatEstimate(output.Bytes(s.Bytes)) }, Bar: func(s api.Shard) float64 { return s.Share }},
+	{Head: "reads/s", Right: true, Cell: func(s api.Shard) string { return formatRate(s.Load.ReadsPerSecond) }},
+	{Head: "writes/s", Right: true, Cell: func(s api.Shard) string { return formatRate(s.Load.WritesPerSecond) }},
+	{Head: "busy", Right: true, Cell: func(s api.Shard) string { return formatBusy(s.Load.Busy) }},
 	{Head: "job", Cell: func(s api.Shard) string { return s.Job }},
 }
+
+// formatRate is how often something happens in a second.
+func formatRate(perSecond float64) string { return output.Count(int64(math.Round(perSecond))) }
+
+// formatBusy is how much of a processor's time something takes, in percent.
+func formatBusy(busy float64) string { return fmt.Sprintf("%.0f %%", 100*busy) }
 
 // formatShardKeys returns which keys a shard has.
 func formatShardKeys(s api.Shard) string {
@@ -223,6 +233,8 @@ var groupColumns = []output.Column[api.Group]{
 	{Head: "shards", Right: true, Cell: func(g api.Group) string { return output.Count(g.Shards) }},
 	{Head: "rows", Right: true, Cell: func(g api.Group) string { return formatEstimate(output.Count(g.Rows)) }},
 	{Head: "bytes", Right: true, Cell: func(g api.Group) string { return formatEstimate(output.Bytes(g.Bytes)) }},
+	{Head: "reads/s", Right: true, Cell: func(g api.Group) string { return formatRate(g.Load.ReadsPerSecond) }},
+	{Head: "writes/s", Right: true, Cell: func(g api.Group) string { return formatRate(g.Load.WritesPerSecond) }},
 	{Head: "commands", Right: true, Cell: func(g api.Group) string { return output.Count(g.Commands) }},
 	{Head: "waiting", Right: true, Cell: func(g api.Group) string { return output.Count(g.QueueDepth) }},
 	{Head: "p99", Right: true, Cell: func(g api.Group) string { return output.Seconds(g.ServiceP99Seconds) }},

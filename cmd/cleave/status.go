@@ -119,7 +119,10 @@ func formatStatus(s api.Status, width int) string {
 	line("server", "%s, up %s, %s of %s, %s", s.Version, output.Seconds(s.UptimeSeconds), output.Count(s.Clients), output.Plural(s.MaxClients, "client"), output.Plural(s.Commands, "command"))
 	line("data", "%s in %s of %s", formatEstimate(output.Bytes(s.Bytes)), formatEstimate(output.Plural(s.Rows, "row")), output.Plural(s.Keyspaces, "keyspace"))
 	line("map", "version %d, %s in %s on %s", s.MapVersion, output.Plural(s.Shards, "shard"), output.Plural(s.Groups, "group"), output.Plural(len(s.Stores), "store"))
-	if h := s.Hottest; h != nil {
+	for _, h := range []*api.Hottest{s.Hottest, s.Fullest} {
+		if h == nil {
+			continue
+		}
 		line(formatHottestLabel(h.By), "shard %d has %.1f times the mean by %s: cleave shard explain %d", h.Shard, h.Ratio, h.By, h.Shard)
 	}
 	writeStatusWork(&s, line)

@@ -188,6 +188,7 @@ func (a *Admin) addShardMetrics(m *metricSet, r *http.Request) error {
 		}
 	}
 	m.addSingle("jobs_running", gauge, "Jobs under way.", float64(running))
+	a.addLoadMetrics(m, shards)
 	top := slices.Clone(shards)
 	slices.SortStableFunc(top, func(p, q cleave.Shard) int { return cmp.Compare(q.Bytes, p.Bytes) })
 	top = top[:min(len(top), maxShardSeries)]

@@ -208,6 +208,9 @@ func TestListsAreThereWhileAStoreHasFailed(t *testing.T) {
 	}
 	a.shardCache.shards = nil // which would be good for a moment
 	shards, err := a.loadShards(ctx)
+	for i := range shards {
+		was[i].Load, shards[i].Load = api.ShardLoad{}, api.ShardLoad{} // the refused write is counted
+	}
 	if after := a.toKeyspace(db.Default()); err != nil || !reflect.DeepEqual(shards, was) || after.Rows != before.Rows || after.Rows < 100 {
 		t.Errorf("%v\nwas %v\nand the keyspace has %+v, was %+v; %v", shards, was, after, before, err)
 	}

@@ -98,6 +98,9 @@ func explainShardState(shards []api.Shard, i int) []string {
 	} else {
 		why = append(why, fmt.Sprintf("It has about %s of %s together.", output.Plural(s.Rows, "row"), output.Plural(s.Bytes, "byte")))
 	}
+	if l := s.Load; l.Reads+l.Writes > 0 {
+		why = append(why, fmt.Sprintf("It is asked %.0f reads and %.0f writes a second, and was asked %d and %d since the server has started.", l.ReadsPerSecond, l.WritesPerSecond, l.Reads, l.Writes))
+	}
 	why = append(why, fmt.Sprintf("Its range and group are unchanged since version %d of the map.", s.Changed))
 	if s.Job != "" {
 		why = append(why, "Job "+s.Job+" is at work on it.")
@@ -147,6 +150,7 @@ func (a *Admin) loadGroups(ctx context.Context) ([]api.Group, error) {
 		rows[s.Group] += s.Rows
 		bytes[s.Group] += s.Bytes
 	}
+	loads, rates := a.sumGroupLoads(shards)
 	parts := map[cleave.GroupID]*node.GroupHost{}
 	for _, h := range a.node.StoreHosts() {
 		for _, p := range h.GroupHosts() {
@@ -157,7 +161,7 @@ func (a *Admin) loadGroups(ctx context.Context) ([]api.Group, error) {
 	for i, g := range a.o.DB.Groups() {
 		one := api.Group{
 			ID: uint64(g.ID), Store: g.Store, Draining: g.Draining, Catalog: i == 0, Shards: g.Shards,
-			Rows: rows[g.ID], Bytes: bytes[g.ID],
+			Rows: rows[g.ID], Bytes: bytes[g.ID], Load: toShardLoad(loads[g.ID], rates[g.ID]),
 		}
 		if p := parts[g.ID]; p != nil {
 			m := p.Group.Metrics()
@@ -221,10 +225,11 @@ func (a *Admin) loadShards(ctx context.Context) ([]api.Shard, error) {
 	for _, s := range shards {
 		total += s.Bytes
 	}
+	loads, rates := a.node.Meter().Read(), a.node.LoadRates()
 	told := make([]api.Shard, 0, len(shards))
 	for _, s := range shards {
 		one := toShard(s, total)
-		one.Kind = kinds[s.Keyspace]
+		one.Kind, one.Load = kinds[s.Keyspace], toShardLoad(loads.Of(s.ID), rates[s.ID])
 		if id := at[s.ID]; id != 0 {
 			one.Job = strconv.FormatUint(uint64(id), 10)
 		}

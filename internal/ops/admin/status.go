@@ -31,7 +31,7 @@ func (a *Admin) getStatus(ctx context.Context, _ *query) (api.Status, error) {
 		Version: a.o.Version, Go: runtime.Version(), Started: a.startedAt.UTC(), UptimeSeconds: now.Sub(a.startedAt).Seconds(),
 		Durability: a.o.Durability, Storage: a.storageKind(), MapVersion: uint64(a.o.DB.Map().Version()), Shards: len(shards),
 		Groups: len(a.o.DB.Groups()), Keyspaces: a.countKeyspaces(), Clients: counts.Clients, MaxClients: counts.MaxClients,
-		Hottest: findHottest(shards), Stores: a.listStores(), Jobs: []api.Job{}, Events: a.listEvents(jobs),
+		Hottest: findHottest(shards), Fullest: findFullest(shards), Stores: a.listStores(), Jobs: []api.Job{}, Events: a.listEvents(jobs),
 	}
 	s.MemoryBytes, s.MaxMemoryBytes = a.o.Server.Memory()
 	for _, c := range counts.Commands {
@@ -73,33 +73,45 @@ func (a *Admin) countKeyspaces() (n int) {
 }
 
 const (
-	// A shard is named as the one that has most from minHottestBytes on, if that is
+	// A shard is named as the one that has most from minHottestBytes or minHottestOps on, if that is
 	// minHottestRatio times the mean: one of some shards always has most, and that says
 	// nothing while it is copied within a blink, or while the others are much like it.
 	minHottestRatio = 2
 	minHottestBytes = 16 << 20
+	// minHottestOps is a hundredth of what a shard can be asked in a second by clients that send one request at a time.
+	minHottestOps = 1000
 )
 
-// findHottest compares shards by bytes: what requests each of them has is not measured yet.
-// It is nil if none stands out.
+// findFullest compares shards by bytes. It is nil if none stands out.
+func findFullest(shards []api.Shard) *api.Hottest {
+	return findOutstanding(shards, "bytes", minHottestBytes, func(s *api.Shard) float64 { return float64(s.Bytes) })
+}
+
+// findHottest compares shards by what is asked of them in a second. It is nil if none stands out.
 func findHottest(shards []api.Shard) *api.Hottest {
+	return findOutstanding(shards, "operations", minHottestOps, func(s *api.Shard) float64 { return s.Load.OpsPerSecond() })
+}
+
+// findOutstanding returns the shard that has most of something, if that is at least so much, and much more than the
+// mean.
+func findOutstanding(shards []api.Shard, by string, least float64, measure func(*api.Shard) float64) *api.Hottest {
 	most, sum, n := -1, 0.0, 0
-	for i, s := range shards {
-		if s.Keyspace == "" {
+	for i := range shards {
+		if shards[i].Keyspace == "" {
 			continue
 		}
 		n++
-		sum += float64(s.Bytes)
-		if most < 0 || s.Bytes > shards[most].Bytes {
+		sum += measure(&shards[i])
+		if most < 0 || measure(&shards[i]) > measure(&shards[most]) {
 			most = i
 		}
 	}
 	if most < 0 || sum == 0 {
 		return nil
 	}
-	h := api.Hottest{By: "bytes", Shard: shards[most].ID, Value: float64(shards[most].Bytes), Mean: sum / float64(n)}
+	h := api.Hottest{By: by, Shard: shards[most].ID, Value: measure(&shards[most]), Mean: sum / float64(n)}
 	h.Ratio = h.Value / h.Mean
-	if h.Value < minHottestBytes || h.Ratio < minHottestRatio {
+	if h.Value < least || h.Ratio < minHottestRatio {
 		return nil
 	}
 	return &h
@@ -176,7 +188,7 @@ func (a *Admin) checkHealth(s *api.Status) {
 		}
 	}
 	a.checkDrainingGroups(s, find)
-	if h := s.Hottest; h != nil && h.Ratio >= minSkewRatio && h.Value >= minSkewBytes {
+	if h := s.Fullest; h != nil && h.Ratio >= minSkewRatio && h.Value >= minSkewBytes {
 		find(api.Degraded, fmt.Sprint("cleave shard split --shard ", h.Shard), "shard %d has %.1f times the bytes of the mean", h.Shard, h.Ratio)
 	}
 	slices.SortStableFunc(s.Findings, func(x, y api.Finding) int { return cmp.Compare(y.Severity, x.Severity) }) // unhealthy before degraded

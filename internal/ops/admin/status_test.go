@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/ops/api"
@@ -17,7 +19,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
-func TestAShardIsNamedAsTheHottestOnlyIfItStandsOut(t *testing.T) {
+func TestAShardIsNamedAsTheFullestOnlyIfItStandsOut(t *testing.T) {
 	of := func(bytes ...uint64) (shards []api.Shard) {
 		for i, b := range bytes {
 			shards = append(shards, api.Shard{ID: uint64(i + 1), Keyspace: "default", Bytes: b})
@@ -34,10 +36,81 @@ func TestAShardIsNamedAsTheHottestOnlyIfItStandsOut(t *testing.T) {
 		"like the rest":  {of(100<<20, 90<<20, 80<<20), 0},
 		"one stands out": {of(1<<20, 100<<20, 1<<20), 2},
 	} {
-		got := findHottest(c.shards)
+		got := findFullest(c.shards)
 		if (got != nil) != (c.want != 0) || got != nil && (got.Shard != c.want || got.By != "bytes" || got.Ratio < minHottestRatio) {
 			t.Errorf("%s: %+v, want shard %d", name, got, c.want)
 		}
+	}
+}
+
+func TestHottest_IsTheShardThatIsAskedMost(t *testing.T) {
+	of := func(reads ...float64) (shards []api.Shard) {
+		for i, r := range reads {
+			shards = append(shards, api.Shard{ID: uint64(i + 1), Keyspace: "default", Bytes: 1 << 30 << i, Load: api.ShardLoad{ReadsPerSecond: r, WritesPerSecond: r / 2}})
+		}
+		return shards
+	}
+	for name, c := range map[string]struct {
+		shards []api.Shard
+		want   uint64
+	}{
+		"nothing":        {of(0, 0, 0), 0},
+		"little":         {of(500, 0, 0), 0},
+		"alone":          {of(1e6), 0},
+		"like the rest":  {of(1e5, 9e4, 8e4), 0},
+		"one stands out": {of(1e5, 1e3, 1e3), 1},
+	} {
+		got := findHottest(c.shards)
+		if (got != nil) != (c.want != 0) || got != nil && (got.Shard != c.want || got.By != "operations" || got.Value != 1.5e5) {
+			t.Errorf("%s: %+v, want shard %d", name, got, c.want)
+		}
+	}
+}
+
+// Clients that ask for one key make its shard the hottest, wherever most bytes are.
+func TestStatus_HotKey_NamesItsShard(t *testing.T) {
+	l := startSmallServer(t)
+	l.writeKeys(100)
+	at := l.db.Default().Locate([]byte("key1"))
+	c := redis.NewClient(&redis.Options{Addr: l.redisAddr, ReadTimeout: time.Minute})
+	defer c.Close()
+	var stop atomic.Bool
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer stop.Store(true)
+	asking.Go(func() {
+		for !stop.Load() {
+			p := c.Pipeline()
+			for range 500 {
+				p.Get(ctx, "key1")
+			}
+			_, _ = p.Exec(ctx)
+		}
+	})
+	eventually.Holds(t, "the shard of the key is the hottest", func() bool {
+		s, err := l.client.Status(ctx)
+		return err == nil && s.Hottest != nil && s.Hottest.Shard == uint64(at.Shard)
+	})
+	one, err := l.client.Shard(ctx, uint64(at.Shard))
+	if err != nil || one.Load.Reads < 500 || one.Load.ReadsPerSecond < minHottestOps || one.Load.BytesOut < one.Load.Reads || one.Load.ServiceP99Seconds <= 0 {
+		t.Errorf("the shard has %+v, %v", one.Load, err)
+	}
+	groups, err := l.client.Groups(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range groups {
+		if g.ID == uint64(at.Group) && g.Load.Reads < one.Load.Reads {
+			t.Errorf("its group has %+v", g.Load)
+		}
+	}
+	_, text, _ := l.sendRequest("GET", api.PathMetrics, "")
+	all := parseMetrics(t, text)
+	if v := all[fmt.Sprintf("cleave_shard_reads_total{shard=\"%d\"}", at.Shard)]; v < 500 {
+		t.Errorf("/metrics has %v reads of it", v)
+	}
+	if v := all[`cleave_operations_total{kind="read"}`]; v < 500 {
+		t.Errorf("/metrics has %v reads in all", v)
 	}
 }
 

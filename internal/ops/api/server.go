@@ -47,9 +47,10 @@ type Status struct {
 	// Commands were executed for clients since the start.
 	Commands uint64 `json:"commands"`
 
-	// Hottest is the shard that has most; none while it has little, or hardly more than
-	// the others.
+	// Hottest is the shard that is asked most, and Fullest the one that has most; none while that is little, or
+	// hardly more than the others.
 	Hottest *Hottest `json:"hottest,omitempty"`
+	Fullest *Hottest `json:"fullest,omitempty"`
 	Stores  []Store  `json:"stores"`
 	// Jobs are those under way, the oldest first.
 	Jobs []Job `json:"jobs"`
@@ -66,7 +67,8 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// Hottest compares the shard that has most with the others. By says what was measured.
+// Hottest compares the shard that has most of something with the others. By says what was measured: operations, those of
+// a second, or bytes.
 type Hottest struct {
 	By    string  `json:"by"`
 	Shard uint64  `json:"shard"`

@@ -24,6 +24,8 @@ type Shard struct {
 	Bytes uint64 `json:"bytes"`
 	// Share is its part of all bytes, from 0 to 1.
 	Share float64 `json:"share"`
+	// Load is what is asked of it.
+	Load ShardLoad `json:"load"`
 	// Changed is the version of the map in which it last changed.
 	Changed uint64 `json:"changed"`
 	// Job is at work on it.
@@ -31,6 +33,33 @@ type Shard struct {
 	// Why explains it, in sentences. Only a single shard has it.
 	Why []string `json:"why,omitempty"`
 }
+
+// ShardLoad is what is asked of a shard, or of all shards of a group. An operation is what a request does with one
+// key. A shard that is split keeps its counts, and the others of its pieces begin at zero.
+type ShardLoad struct {
+	// Counted since the start of the server.
+	Reads    uint64 `json:"reads"`
+	Writes   uint64 `json:"writes"`
+	BytesIn  uint64 `json:"bytes_in"`
+	BytesOut uint64 `json:"bytes_out"`
+	Errors   uint64 `json:"errors"`
+	// BusySeconds is the time that was spent on them, each with its share of the batch that it was executed in.
+	BusySeconds float64 `json:"busy_seconds"`
+	// ServiceP99Seconds is what 99 of 100 operations did not exceed from the begin of their execution to their reply,
+	// and WaitP99Seconds before: both are less than twice too large.
+	ServiceP99Seconds float64 `json:"service_p99_seconds"`
+	WaitP99Seconds    float64 `json:"wait_p99_seconds"`
+	// In a second, as of the last seconds: what was two seconds ago counts half. Busy is how much of the time of one processor, or of one disk, is spent on it.
+	ReadsPerSecond    float64 `json:"reads_per_second"`
+	WritesPerSecond   float64 `json:"writes_per_second"`
+	BytesInPerSecond  float64 `json:"bytes_in_per_second"`
+	BytesOutPerSecond float64 `json:"bytes_out_per_second"`
+	ErrorsPerSecond   float64 `json:"errors_per_second"`
+	Busy              float64 `json:"busy"`
+}
+
+// OpsPerSecond is how many operations there are in a second.
+func (l *ShardLoad) OpsPerSecond() float64 { return l.ReadsPerSecond + l.WritesPerSecond }
 
 // Map is which group has which keys, one line for each shard, at one version.
 type Map struct {
@@ -56,6 +85,8 @@ type Group struct {
 	Commands            uint64  `json:"commands"`
 	ServiceP99Seconds   float64 `json:"service_p99_seconds"`
 	QueueWaitP99Seconds float64 `json:"queue_wait_p99_seconds"`
+	// Load is what is asked of the shards that it has, also before it had them.
+	Load ShardLoad `json:"load"`
 }
 
 // Split cuts shards. One of Slots, Keys and Shard is given.
