@@ -99,6 +99,10 @@ var mutants = map[string][]guard{
 	"serve-cold-though-revoked":           {{folder: "internal/server", test: "TestWhatWasAllowedIsNotDoneWhenItIsNoLonger"}},
 	"serve-reads-in-turn":                 {{folder: "internal/server", test: "TestAReadByItselfTakesNoTurn"}},
 	"serve-cold-unit-staged":              {{folder: "internal/server", test: "TestAGroupGetsSeveralKeysWhenItKnowsTheirRows"}},
+	"load-cold-reads-uncounted":           {{folder: "internal/server", test: "TestLoad_EveryRequestIsCountedOnceForItsShard"}},
+	"load-unit-keys-of-first-shard":       {{folder: "internal/server", test: "TestLoad_EveryRequestIsCountedOnceForItsShard"}},
+	"load-gone-shards-dropped":            {{folder: "internal/shard/load", test: "TestMeter_MapChangesUnderLoad_LosesNothing"}},
+	"load-commit-uncounted":               {{folder: ".", test: "TestLoad_EachCallIsCountedOnce"}},
 
 	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quietFlags}, guardSim},
 	"watch-cursor-ahead":              {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quietFlags}, guardSim},
