@@ -10,13 +10,13 @@ const (
 	// 0.2 percentage points; half as many rows would make 0.3.
 	maxSampleRows = 1 << 16
 	// maxSampleBytes bounds those rows together.
-	maxSampleBytes = 64 << 20
+	maxSampleBytes = 40 << 20
 	// burstRows is how many consecutive rows are looked at as one moment of writing.
 	burstRows = 1024
 	// maxBursts is how many such moments are kept.
 	maxBursts = 48
 	// maxBurstBytes bounds the rows of all moments together.
-	maxBurstBytes = 64 << 20
+	maxBurstBytes = 32 << 20
 	// maxKeptValue is how much of a value is kept in the sample. A column with longer ones is none to
 	// make a key of.
 	maxKeptValue = 256

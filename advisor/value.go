@@ -80,12 +80,27 @@ func isLongInt(text []byte) bool {
 	return err == nil && text[0] != '0' && text[0] != '+'
 }
 
+// isFloat reports whether text is a decimal number with a point or an exponent. The usual form, digits
+// around a point, is decided without computing the number. Digits alone that isInt refuses, such as
+// 007 or more than 64 bits hold, are text: a number would not keep all of them.
 func isFloat(text []byte) bool {
 	if len(text) == 0 || len(text) > 32 || text[0] > '9' {
 		return false
 	}
-	_, err := strconv.ParseFloat(string(text), 64)
-	return err == nil
+	digits, points := 0, 0
+	for i, c := range text {
+		switch {
+		case c-'0' <= 9:
+			digits++
+		case c == '.':
+			points++
+		case c == '-' && i == 0:
+		default:
+			_, err := strconv.ParseFloat(string(text), 64)
+			return err == nil
+		}
+	}
+	return digits > 0 && points == 1
 }
 
 func isUUID(text []byte) bool {
