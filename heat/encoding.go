@@ -64,7 +64,11 @@ func (d *decoder) readCount() float64 {
 }
 
 func (d *decoder) readString(limit int) string {
-	n := d.readInt(min(limit, len(d.rest)))
+	n := d.readInt(limit)
+	if n > len(d.rest) {
+		d.fail("it ends too early")
+		return ""
+	}
 	s := string(d.rest[:n])
 	d.rest = d.rest[n:]
 	return s

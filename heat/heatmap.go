@@ -56,7 +56,7 @@ type MapOptions struct {
 	// Rows is how many ranges of keys a column distinguishes at most. Default 512. 8 to 4096.
 	Rows int
 	// MaxBytes is what the map takes at most. Default 3 MiB, at least 1 MiB. When it is reached, the oldest columns
-	// lose half of their rows, down to 64, and then go.
+	// lose half of their rows, down to 16, and then go.
 	MaxBytes int
 	// Seed is that of the random numbers.
 	Seed uint64

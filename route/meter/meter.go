@@ -152,37 +152,45 @@ func (m *Router) Observe(node int, latency time.Duration, err error) {
 
 // Do routes a hash, calls the node that owns it, and records what became of the call, also if
 // it panics. Of an empty router it is route.ErrNoNodes.
-func (m *Router) Do(h hash.Stable, call func(route.Node) error) error {
+func (m *Router) Do(h hash.Stable, call func(route.Node) error) error { return m.do(h, nil, call) }
+
+// DoAccess is Do for the XXH3 hash of a key. It fills in the service time, and the slot by the hash;
+// call may fill in the rest. The access must not be used by another goroutine meanwhile.
+func (m *Router) DoAccess(a *heat.Access, call func(route.Node) error) error {
+	if m.heat == nil {
+		return m.do(hash.XXH3(a.Key), nil, call)
+	}
+	return m.do(hash.XXH3(a.Key), a, call)
+}
+
+// do calls the node of a hash. An access is for the meter of heat, nil for none.
+func (m *Router) do(h hash.Stable, a *heat.Access, call func(route.Node) error) error {
 	i := m.Route(h)
 	if i == route.None {
 		return route.ErrNoNodes
 	}
 	start, err := time.Now(), errPanic
-	defer func() { m.Observe(i, time.Since(start), err) }()
+	defer func() {
+		took := time.Since(start)
+		m.Observe(i, took, err)
+		if a != nil {
+			m.recordAccess(a, h, took)
+		}
+	}()
 	err = call(m.bare.Nodes()[i])
 	return err
 }
 
+func (m *Router) recordAccess(a *heat.Access, h hash.Stable, took time.Duration) {
+	a.Service = took
+	if weight := m.heat.Sampled(heat.Cost(a.BytesIn+a.BytesOut, took)); weight > 0 {
+		a.Slot = m.heat.SlotOf(h)
+		m.heat.Record(a, weight)
+	}
+}
+
 // heatRecorders bounds the memory of samples: calls take so long that few of them are recorded at once.
 const heatRecorders = 4
-
-// DoAccess is Do for the XXH3 hash of a key. It fills in the service time, and the slot by the hash;
-// call may fill in the rest. The access must not be used by another goroutine meanwhile.
-func (m *Router) DoAccess(a *heat.Access, call func(route.Node) error) error {
-	h := hash.XXH3(a.Key)
-	if m.heat == nil {
-		return m.Do(h, call)
-	}
-	start := time.Now()
-	defer func() {
-		a.Service = time.Since(start)
-		if weight := m.heat.Sampled(heat.Cost(a.BytesIn+a.BytesOut, a.Service)); weight > 0 {
-			a.Slot = m.heat.SlotOf(h)
-			m.heat.Record(a, weight)
-		}
-	}()
-	return m.Do(h, call)
-}
 
 // errPanic is recorded of a call that did not return.
 var errPanic = fmt.Errorf("meter: the call panicked")
