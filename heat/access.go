@@ -36,12 +36,14 @@ const (
 	ByBytes
 	// ByService counts nanoseconds of service time.
 	ByService
+	// ByConflicts counts the operations that were refused because of others.
+	ByConflicts
 	measures
 )
 
 // String returns the name of the measure.
 func (m Measure) String() string {
-	return [...]string{"ops", "bytes", "service", "unknown"}[min(m, measures)]
+	return [...]string{"ops", "bytes", "service", "conflicts", "unknown"}[min(m, measures)]
 }
 
 func (m Measure) of(a *Access) float64 {
@@ -50,6 +52,10 @@ func (m Measure) of(a *Access) float64 {
 		return a.bytes()
 	case ByService:
 		return float64(max(a.Service, 0))
+	case ByConflicts:
+		if !a.Conflict {
+			return 0
+		}
 	}
 	return 1
 }

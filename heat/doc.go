@@ -31,8 +31,8 @@
 //
 // # Hot keys
 //
-// [TopKeys] has the keys with the most operations, bytes or service time, with the error of each count, what was
-// asked of them and by which clients. Tables of several processes are merged.
+// [TopKeys] has the keys with the most operations, bytes, service time or conflicts, with the error of each count,
+// what was asked of them and by which clients. Tables of several processes are merged.
 //
 // # Splits
 //

@@ -59,8 +59,8 @@ const (
 	minAxisColumns = 6
 	// coarseShares is how many times its share a row may have before there are new rows.
 	coarseShares = 8
-	// fewRows is what old columns are reduced to before they are forgotten: with keys of 80 bytes that nothing shares, a
-	// row takes 100, and 1066 columns of 16 rows still fit.
+	// fewRows is what old columns are reduced to before they are forgotten: with keys of 80 bytes that nothing
+	// shares, a row takes 100, and 1066 columns of 16 rows still fit.
 	fewRows = 16
 )
 

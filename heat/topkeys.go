@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// TopKeys finds the keys with the most operations, bytes or service time in a stream, in memory that does not depend
-// on how many keys there are.
+// TopKeys finds the keys with the most operations, bytes, service time or conflicts in a stream, in memory that does
+// not depend on how many keys there are.
 //
 // It is the algorithm Space-Saving: a key that comes when the table is full takes the place of the one with the least
 // count. Nothing is guessed: the count of a tracked key is at most too high by its error, and a key that is not
@@ -65,7 +65,7 @@ type HotKey struct {
 // always in it.
 func NewTopKeys(by Measure, capacity int) (*TopKeys, error) {
 	if by >= measures {
-		return nil, fmt.Errorf("%w: measure %d: use ByOps, ByBytes or ByService", ErrOptions, by)
+		return nil, fmt.Errorf("%w: measure %d: use ByOps, ByBytes, ByService or ByConflicts", ErrOptions, by)
 	}
 	if capacity < 2 || capacity > maxTopKeys {
 		return nil, fmt.Errorf("%w: a table of %d keys: use 2 to %d", ErrOptions, capacity, maxTopKeys)

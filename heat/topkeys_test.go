@@ -128,7 +128,7 @@ func TestTopKeys_CountsAreWithinTheirBounds(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 				capacity := rapid.IntRange(2, 40).Draw(t, "capacity")
-				by := rapid.SampledFrom([]Measure{ByOps, ByBytes, ByService}).Draw(t, "by")
+				by := rapid.SampledFrom([]Measure{ByOps, ByBytes, ByService, ByConflicts}).Draw(t, "by")
 				exact := &exactCounts{by: by, counts: map[string]float64{}}
 				tables := make([]*TopKeys, rapid.IntRange(1, 4).Draw(t, "tables"))
 				for i := range tables {
@@ -136,7 +136,7 @@ func TestTopKeys_CountsAreWithinTheirBounds(t *testing.T) {
 				}
 				keys := s.keys(r, rapid.IntRange(1, 600).Draw(t, "operations"), capacity)
 				for i, key := range keys {
-					a := Access{Key: fmt.Append(nil, key), BytesOut: r.IntN(100), Service: time.Duration(r.IntN(1000))}
+					a := Access{Key: fmt.Append(nil, key), BytesOut: r.IntN(100), Service: time.Duration(r.IntN(1000)), Conflict: r.IntN(3) == 0}
 					tables[i*len(tables)/len(keys)].Add(&a, 1) // tables see different keys
 					exact.add(&a)
 					if i == len(keys)/2 {
@@ -153,7 +153,7 @@ func TestTopKeys_CountsAreWithinTheirBounds(t *testing.T) {
 					tables = append(tables[:1], tables[2:]...)
 				}
 				exact.check(t, tables[0])
-				a := Access{Key: []byte("after the merge"), BytesOut: 3, Service: 3}
+				a := Access{Key: []byte("after the merge"), BytesOut: 3, Service: 3, Conflict: true}
 				for range 10 {
 					tables[0].Add(&a, 1)
 					exact.add(&a)
