@@ -138,6 +138,29 @@ func TestMeter_MapChangesUnderLoad_LosesNothing(t *testing.T) {
 	}
 }
 
+// The counts of shards that were gone long ago are part of the total, and take no memory of their own.
+func TestMeter_ManyShardsGone_AddsUpTheirCounts(t *testing.T) {
+	meter, m := NewMeter(), newMap(t, 4)
+	b, left := meter.NewRecorder(), slotShard(m, 0)
+	const rounds = 2 * maxGoneShards
+	for range rounds {
+		split := applyEdit(t, m, partition.Split{Shard: left, In: &hashSpace, At: []partition.Position{hashSpace.SlotSpan(100).Start}})
+		right := slotShard(split, 100)
+		b.At(split, slotIndex(split, 100)).Record(Op{BytesIn: 3}, 0)
+		b.SetTimes(1, 1, 1)
+		b.Flush()
+		m = applyEdit(t, split, partition.Merge{Left: left, Right: right})
+	}
+	loads := meter.Read()
+	total := loads.Total()
+	if total.Reads != rounds || total.BytesIn != 3*rounds || total.Service.Count() != rounds {
+		t.Errorf("%d reads of %d bytes and %d times, want %d", total.Reads, total.BytesIn, total.Service.Count(), rounds)
+	}
+	if n := len(loads.byID); n > maxGoneShards+m.Len()+1 || loads.Gone.Reads == 0 {
+		t.Errorf("the counts of %d shards are kept apart, and those of %d reads together", n, loads.Gone.Reads)
+	}
+}
+
 func TestMeter_SplitShard_KeepsItsCountsWithTheFirstPiece(t *testing.T) {
 	meter, m := NewMeter(), newMap(t, 4)
 	b := meter.NewRecorder()

@@ -101,7 +101,7 @@ var mutants = map[string][]guard{
 	"serve-cold-unit-staged":              {{folder: "internal/server", test: "TestAGroupGetsSeveralKeysWhenItKnowsTheirRows"}},
 	"load-cold-reads-uncounted":           {{folder: "internal/server", test: "TestLoad_EveryRequestIsCountedOnceForItsShard"}},
 	"load-unit-keys-of-first-shard":       {{folder: "internal/server", test: "TestLoad_EveryRequestIsCountedOnceForItsShard"}},
-	"load-gone-shards-dropped":            {{folder: "internal/shard/load", test: "TestMeter_MapChangesUnderLoad_LosesNothing"}},
+	"load-gone-shards-dropped":            {{folder: "internal/shard/load", test: "TestMeter_ManyShardsGone_AddsUpTheirCounts"}},
 	"load-commit-uncounted":               {{folder: ".", test: "TestLoad_EachCallIsCountedOnce"}},
 
 	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quietFlags}, guardSim},
