@@ -167,6 +167,9 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 		sentence = fmt.Sprintf("%.0f %% of rows lack it", 100*(1-p.present.Value))
 	case least == s.Cardinality:
 		sentence = fmt.Sprintf("only %d values for %d shards", p.keys, a.options.Shards)
+		if p.keys == 1 {
+			sentence = "it has the same value everywhere"
+		}
 	case least == s.Writes:
 		sentence = fmt.Sprintf("at any moment one shard takes %.0f %% of all writes", 100*min(1, p.writes.Value/shards))
 	case least == s.Queries:

@@ -358,8 +358,8 @@ func (p *placement) setWrites(moments []float64, shards int) {
 		Value: withoutNoise(m.Value, even),
 		High:  max(1, min(most, m.High)),
 	}
-	if m.Low <= even {
-		p.writes.Value = 1 // chance explains it
+	if m.Low <= even && m.Value <= evenEnough*even {
+		p.writes.Value = 1 // chance explains it, and with few moments it must be little, too
 	}
 }
 
