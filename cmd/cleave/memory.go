@@ -49,10 +49,18 @@ func computeCacheSizes(c *config.Config, memory int64) (rows, blocks int64) {
 }
 
 // limitHeap makes the collector keep the heap below the limit of the cgroup, unless GOMEMLIMIT does.
-func limitHeap(l memlimit.Limit) {
+func limitHeap(c *config.Config, l memlimit.Limit) {
 	if l.Cgroup > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(l.Bytes() / 100 * heapLimitPercent)
+		debug.SetMemoryLimit(computeHeapLimit(c, l.Bytes()))
 	}
+}
+
+// computeHeapLimit returns what is left of so much memory for the heap: the rows of the stores, with the
+// quarter by which they may pass their limit, are not on it.
+func computeHeapLimit(c *config.Config, memory int64) int64 {
+	rows, _ := computeCacheSizes(c, memory)
+	most := memory / 100 * heapLimitPercent
+	return max(most-rows/4*5*max(1, c.Number("stores")), most/2)
 }
 
 // defaultClientMemory is the default of maxmemory-clients: a quarter of what the process may take.

@@ -42,6 +42,24 @@ func TestCacheSizes_FitTheMemory(t *testing.T) {
 	}
 }
 
+func TestHeapLimit_LeavesTheRest(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		memory int64
+		flags  map[string]string
+		want   int64
+	}{
+		{500 * mib, nil, 425*mib - 500*mib/16*5},
+		{500 * mib, map[string]string{"cache-mib": "16"}, 405 * mib},
+		{500 * mib, map[string]string{"cache-mib": "16", "stores": "2"}, 385 * mib},
+		{500 * mib, map[string]string{"cache-mib": "1000"}, 425 * mib / 2},
+	} {
+		if got := computeHeapLimit(loadSettings(t, c.flags), c.memory); got/mib != c.want/mib {
+			t.Errorf("%d MiB, %v: %d MiB, want %d", c.memory/mib, c.flags, got/mib, c.want/mib)
+		}
+	}
+}
+
 func TestFreed_IsDueWhenMuchWasFreed(t *testing.T) {
 	const mib = 1 << 20
 	var f memoryReclaimer

@@ -258,7 +258,7 @@ func runServe(cmd *cobra.Command, from config.Sources, acceptLoss bool) (err err
 	}
 	defer l.close()
 	limit := memlimit.Read(os.DirFS("/"))
-	limitHeap(limit)
+	limitHeap(c, limit)
 	db, err := openStore(c, limit.Bytes(), acceptLoss, log.Logger)
 	if err != nil {
 		return err

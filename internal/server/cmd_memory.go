@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/cleavekv/cleave/internal/storage/pages"
 )
 
 func init() {
@@ -40,13 +42,13 @@ func infoMemory(s *Server, b *strings.Builder) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	h := s.measureMemory()
-	used := m.HeapAlloc
+	used := m.HeapAlloc + uint64(pages.MappedBytes())
 	if s.opts.Memory {
 		used = uint64(h.inMemoryBytes(true)) // what maxmemory is about
 	}
 	limit := s.config.Get("maxmemory")
 	n, _ := strconv.ParseUint(limit, 10, 64) // it is a number: see config.set
-	writeInfoLines(b, "used_memory", used, "used_memory_human", formatBytes(used), "used_memory_rss", m.Sys, "heap_bytes", m.HeapAlloc,
+	writeInfoLines(b, "used_memory", used, "used_memory_human", formatBytes(used), "used_memory_rss", m.Sys+uint64(pages.MappedBytes()), "heap_bytes", m.HeapAlloc,
 		"row_cache_bytes", h.rows, "block_cache_bytes", h.blocks, "unflushed_bytes", h.unflushed, "log_bytes", h.log, "table_bytes", h.tables,
 		"maxmemory", limit, "maxmemory_human", formatBytes(n), "maxmemory_policy", "noeviction")
 }

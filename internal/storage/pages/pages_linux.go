@@ -14,11 +14,8 @@ func mapPages(n int) []byte {
 	return b
 }
 
-// Unmap gives back all of what one call of [Map] has returned. Memory of the heap it leaves to the garbage
-// collector.
-func Unmap(b []byte) {
-	_ = unix.Munmap(b) // it refuses what was not mapped
-}
+// unmapPages reports that it did not if b was not mapped.
+func unmapPages(b []byte) bool { return unix.Munmap(b) == nil }
 
 func releasePages(b []byte) bool { return unix.Madvise(b, unix.MADV_DONTNEED) == nil }
 

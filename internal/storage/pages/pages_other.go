@@ -5,8 +5,8 @@ package pages
 // mapPages leaves it to the heap.
 func mapPages(int) []byte { return nil }
 
-// Unmap leaves memory to the garbage collector.
-func Unmap([]byte) {}
+// unmapPages leaves memory to the garbage collector.
+func unmapPages([]byte) bool { return false }
 
 // releasePages reports that it cannot: the pages stay.
 func releasePages([]byte) bool { return false }

@@ -8,7 +8,11 @@ import (
 )
 
 func TestMap_IsZerosThatCanBeReleasedAndUnmapped(t *testing.T) {
+	before := MappedBytes()
 	b := Map(16 * os.Getpagesize())
+	if runtime.GOOS == "linux" && MappedBytes() != before+int64(len(b)) {
+		t.Errorf("%d bytes are mapped, %d before", MappedBytes(), before)
+	}
 	if !bytes.Equal(b, make([]byte, len(b))) {
 		t.Fatal("it is not zeros")
 	}
@@ -21,6 +25,9 @@ func TestMap_IsZerosThatCanBeReleasedAndUnmapped(t *testing.T) {
 		t.Error("whole pages were not released")
 	}
 	Unmap(b)
+	if MappedBytes() != before {
+		t.Errorf("%d bytes are mapped, %d before", MappedBytes(), before)
+	}
 }
 
 func TestRelease_KeepsWhatSharesItsPage(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"sync"
+
+	"github.com/cleavekv/cleave/internal/storage/pages"
 )
 
 // A row is a header, its key and its value, padded to rowAlign:
@@ -213,11 +215,14 @@ func (b *blockList) markDead(place uint32, extent int) {
 // often for the tables that say where a page is.
 //
 // A block that is given back is given out again. The memory of a table that has shrunk, after
-// many rows were pinned say, stays its own, unless it is released.
+// many rows were pinned say, stays its own, unless it is released. Pieces are not on the heap, where the
+// system allows it: rows are most of what a server has in memory, and the garbage collector would allow
+// garbage in proportion. Nothing outside of the stripes' locks looks at a block.
 type slab struct {
 	mu         sync.Mutex
-	pieceBytes int    // bytes of a piece; 0 if each block is memory of its own
-	unused     []byte // what is left of the newest one
+	pieceBytes int      // bytes of a piece; 0 if each block is memory of its own, on the heap
+	pieces     [][]byte // all of them
+	unused     []byte   // what is left of the newest one
 	// free are blocks that were given back, and released those of them whose pages the operating
 	// system has.
 	free, released [][]byte
@@ -253,9 +258,10 @@ func (s *slab) acquireBlock(n int) []byte {
 		return b
 	}
 	if len(s.unused) < n {
-		s.unused = make([]byte, s.pieceBytes)
+		s.unused = pages.Map(s.pieceBytes)
+		s.pieces = append(s.pieces, s.unused)
 		s.totalBytes += int64(s.pieceBytes)
-		adviseLargePages(s.unused)
+		pages.AdviseLarge(s.unused)
 	}
 	b := s.unused[:n:n]
 	s.unused = s.unused[n:]
@@ -278,7 +284,7 @@ func (s *slab) reclaimFreePages() (n int64) {
 	defer s.mu.Unlock()
 	kept := s.free[:0]
 	for _, b := range s.free {
-		if !releasePages(b) {
+		if !pages.Release(b) {
 			kept = append(kept, b)
 			continue
 		}
@@ -306,4 +312,14 @@ func (s *slab) releaseBlock(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, b)
+}
+
+// close gives all pieces back. No stripe has a block of them any more.
+func (s *slab) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.pieces {
+		pages.Unmap(b)
+	}
+	s.pieces, s.unused, s.free, s.released, s.totalBytes = nil, nil, nil, nil, 0
 }

@@ -3,6 +3,7 @@ package rowcache
 import (
 	"bytes"
 	"fmt"
+	"sync"
 	"testing"
 )
 
@@ -82,4 +83,74 @@ func countPieces(t *testing.T, table *Cache) (pieces int) {
 		t.Errorf("%d bytes of blocks are not pieces of %d", bytes, table.slab.pieceBytes)
 	}
 	return bytes / table.slab.pieceBytes
+}
+
+// A table that is closed while others use it gives its memory back, and knows nothing that could be wrong.
+func TestCache_Closed_KnowsNothingAndDoesNoHarm(t *testing.T) {
+	table := New(Options{Bytes: 40 << 20, Stripes: 4})
+	table.MarkComplete()
+	key := func(i int) []byte { return fmt.Appendf(nil, "key %d", i) }
+	value := bytes.Repeat([]byte("value"), 200)
+	const count = 10_000
+	for i := range count {
+		table.Publish(1, key(i), value, false)
+	}
+	if table.slab.sizeBytes() < count*int64(len(value)) {
+		t.Fatalf("the slab has %d bytes", table.slab.sizeBytes())
+	}
+	ticket := table.NewTicket(key(count))
+	var users sync.WaitGroup
+	for g := range 3 {
+		users.Go(func() {
+			for i := range count {
+				if got, state := table.Get(key(i), nil); state == Absent || state == Present && !bytes.Equal(got, value) {
+					t.Errorf("key %d is %v, %.20q", i, state, got)
+					return
+				}
+				if g == 0 {
+					table.Publish(2, key(i), value, false)
+				}
+				table.PrefetchRow(table.PrefetchIndex(key(i)))
+			}
+		})
+	}
+	table.Close()
+	users.Wait()
+	table.Close()
+	if n := table.slab.sizeBytes(); n != 0 {
+		t.Errorf("the slab has %d bytes", n)
+	}
+	if table.Fill(ticket, key(count), value, true) {
+		t.Error("what was read before is cached")
+	}
+	if _, state := table.Get(key(0), nil); state != Unknown {
+		t.Errorf("a row that was forgotten is %v", state)
+	}
+}
+
+func TestReclaimFree_KeepsTheRowsThatAreLeft(t *testing.T) {
+	table := New(Options{Bytes: 40 << 20, Stripes: 4})
+	defer table.Close()
+	key := func(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
+	value := func(i int) []byte { return bytes.Repeat(key(i), 100) }
+	const count, left = 10_000, 1000
+	for i := range count {
+		table.Publish(1, key(i), value(i), false)
+	}
+	table.SetApplied(1)
+	table.DropRange(key(left), nil)
+	table.ReclaimFree()
+	for i := range left {
+		if got, state := table.Get(key(i), nil); state != Present || !bytes.Equal(got, value(i)) {
+			t.Fatalf("key %d is %v, %.20q", i, state, got)
+		}
+	}
+	for i := range count { // in blocks that were given back
+		table.Publish(2, key(i), value(i), false)
+	}
+	for i := range count {
+		if got, state := table.Get(key(i), nil); state != Present || !bytes.Equal(got, value(i)) {
+			t.Fatalf("key %d is %v, %.20q", i, state, got)
+		}
+	}
 }

@@ -33,8 +33,8 @@
 // # Limits
 //
 // The table has no order and no snapshots (package runs has the unapplied rows
-// in order). The blocks are ordinary Go memory: the collector does not
-// scan them, but counts them when it decides how much garbage to allow. A row
+// in order). The blocks of a table of 32 MiB or more are not on the Go heap, so it has
+// to be closed. Those of a smaller one, and large rows, are ordinary Go memory. A row
 // that alone exceeds a quarter of a stripe's share is cached only while it is pinned.
 package rowcache
 
@@ -101,6 +101,15 @@ func New(o Options) *Cache {
 		t.stripes[i].initStripe(share, t)
 	}
 	return t
+}
+
+// Close forgets all rows, pinned ones too, and gives back the memory that is not on the heap. A caller
+// that comes later finds nothing and does no harm.
+func (t *Cache) Close() {
+	for i := range t.stripes {
+		t.stripes[i].close()
+	}
+	t.slab.close()
 }
 
 func (t *Cache) findStripe(key []byte) (*stripe, uint64) {
@@ -260,7 +269,7 @@ const (
 	maxBlockBytes  = 256 << 10
 	// blocksPerStripe keeps the block that is being filled and the spare one
 	// a small part of the share, and the work to reclaim one short.
-	blocksPerStripe = 16
+	blocksPerStripe = 32
 	// minRowsPerBlock bounds what is lost at the end of a block, where the
 	// next row did not fit.
 	minRowsPerBlock = 8

@@ -212,7 +212,7 @@ func (g *rejectedKeys) recallOrAdd(hash uint64, size int) bool {
 	}
 	// Bits that neither the stripe, the lane nor the mark is made of, as far as there
 	// are so many.
-	at := &g.marks[hash>>35&uint64(size-1)]
+	at := &g.marks[hash>>35%uint64(size)]
 	mark := uint16(hash) | 1
 	if *at == mark {
 		*at = 0

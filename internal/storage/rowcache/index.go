@@ -10,8 +10,7 @@ import (
 // belongs, so that growing and removing touch no row either.
 // Invariant: between a word's home and the word there is no empty slot.
 type index struct {
-	words []uint64 // 0 is empty; the length is a power of two
-	shift uint     // home = hash >> shift
+	words []uint64 // 0 is empty
 	count int
 }
 
@@ -20,6 +19,9 @@ const (
 	// maxIndexBytesPerRow is the most index that one row needs, with a quarter of the
 	// words in use.
 	maxIndexBytesPerRow = 32
+	// indexGrowth is the part by which the index grows: so it is three fifths to three quarters full,
+	// while to grow moves each word five times at most.
+	indexGrowth = 4
 )
 
 func makeWord(hash uint32, place uint32) uint64 { return uint64(hash)<<32 | uint64(place) }
@@ -27,10 +29,6 @@ func makeWord(hash uint32, place uint32) uint64 { return uint64(hash)<<32 | uint
 func (x *index) resize(size int) {
 	old := x.words
 	x.words = make([]uint64, size)
-	x.shift = 33
-	for s := size; s > 0; s >>= 1 {
-		x.shift--
-	}
 	for _, w := range old {
 		if w != 0 {
 			x.putWord(w)
@@ -38,12 +36,28 @@ func (x *index) resize(size int) {
 	}
 }
 
-func (x *index) homeSlot(hash uint32) int { return int(hash >> x.shift) }
+// homeSlot spreads the hashes evenly over the slots, in their order.
+func (x *index) homeSlot(hash uint32) int { return int(uint64(hash) * uint64(len(x.words)) >> 32) }
+
+// nextSlot returns the slot behind one; the first is behind the last.
+func (x *index) nextSlot(i int) int {
+	if i++; i == len(x.words) {
+		return 0
+	}
+	return i
+}
+
+// distance returns how many slots behind from the slot to is.
+func (x *index) distance(from, to int) int {
+	if to < from {
+		to += len(x.words)
+	}
+	return to - from
+}
 
 // putWord puts a word into the first empty slot from its home on.
 func (x *index) putWord(w uint64) {
-	mask := len(x.words) - 1
-	for i := x.homeSlot(uint32(w >> 32)); ; i = (i + 1) & mask {
+	for i := x.homeSlot(uint32(w >> 32)); ; i = x.nextSlot(i) {
 		if x.words[i] == 0 {
 			x.words[i] = w
 			return
@@ -52,10 +66,10 @@ func (x *index) putWord(w uint64) {
 }
 
 // insert adds a word that is not there yet. Beyond three quarters the
-// probes for absent keys get long, so the index doubles.
+// probes for absent keys get long, so the index grows.
 func (x *index) insert(w uint64) {
 	if (x.count+1)*4 > len(x.words)*3 {
-		x.resize(len(x.words) * 2)
+		x.resize(len(x.words) + len(x.words)/indexGrowth)
 	}
 	x.count++
 	x.putWord(w)
@@ -63,10 +77,9 @@ func (x *index) insert(w uint64) {
 
 // findSlot returns where the exact word lies. It is there.
 func (x *index) findSlot(w uint64) int {
-	mask := len(x.words) - 1
 	i := x.homeSlot(uint32(w >> 32))
 	for x.words[i] != w {
-		i = (i + 1) & mask
+		i = x.nextSlot(i)
 	}
 	return i
 }
@@ -74,11 +87,10 @@ func (x *index) findSlot(w uint64) int {
 // remove empties a slot and moves later words of the same chain back, so that
 // no marker is needed for what was removed.
 func (x *index) remove(i int) {
-	mask := len(x.words) - 1
-	for j := (i + 1) & mask; x.words[j] != 0; j = (j + 1) & mask {
+	for j := x.nextSlot(i); x.words[j] != 0; j = x.nextSlot(j) {
 		home := x.homeSlot(uint32(x.words[j] >> 32))
 		// The word may move back to i only if i is not before its home.
-		if (j-home)&mask >= (j-i)&mask {
+		if x.distance(home, j) >= x.distance(i, j) {
 			x.words[i] = x.words[j]
 			i = j
 		}
@@ -143,8 +155,7 @@ func (t *Cache) LookupSize(key []byte) (size int, known bool) {
 // prefetchByHash begins to fetch the first row whose key may be the one with a hash.
 func (s *stripe) prefetchByHash(hash uint32) {
 	x := &s.index
-	mask := len(x.words) - 1
-	for i := x.homeSlot(hash); x.words[i] != 0; i = (i + 1) & mask {
+	for i := x.homeSlot(hash); x.words[i] != 0; i = x.nextSlot(i) {
 		if w := x.words[i]; uint32(w>>32) == hash {
 			prefetchRow(&s.blocks.rowAt(uint32(w))[0])
 			return

@@ -46,15 +46,30 @@ func (s *stripe) initStripe(share int, t *Cache) {
 	s.index.resize(minIndexWords)
 }
 
+// close forgets all rows. Those that come later are in memory of the heap.
+func (s *stripe) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blocks = blockList{}
+	s.blocks.init(chooseBlockBytes(s.shareBytes), new(slab))
+	s.index = index{}
+	s.index.resize(minIndexWords)
+	s.counts, s.unapplied, s.rejected, s.pinnedBytes = classCounts{}, unappliedBytes{appliedGen: s.unapplied.appliedGen}, rejectedKeys{}, 0
+	for i := range s.sequence {
+		s.sequence[i]++ // a fill under way must not think that its key is absent
+	}
+	s.isComplete = false
+	s.lostRows++
+}
+
 // findLane of a hash: bits that neither the stripe nor the index starts with.
 func findLane(hash uint64) int { return int(hash >> 32 % lanes) }
 
 // find returns the slot and the row of key.
 func (s *stripe) find(hash uint64, key []byte) (slot int, place uint32, r row) {
 	x := &s.index
-	mask := len(x.words) - 1
 	want := uint32(hash)
-	for i := x.homeSlot(want); ; i = (i + 1) & mask {
+	for i := x.homeSlot(want); ; i = x.nextSlot(i) {
 		w := x.words[i]
 		if w == 0 {
 			return 0, 0, nil

@@ -215,6 +215,7 @@ func (s *Store) maybeReleaseMemory() {
 		})
 	}
 	s.log.ReleaseMemory()
+	s.table.ReclaimFree()
 }
 
 // forgetFlushed makes Pebble give up the memory of batches that it has flushed. Its queue of them is an

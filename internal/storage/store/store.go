@@ -156,6 +156,7 @@ func (s *Store) Close() error {
 	if s.health.err() != nil {
 		closing = nil // Pebble could not write either: err says why
 	}
+	s.table.Close()
 	return errors.Join(err, closing, s.dir.close())
 }
 
@@ -181,6 +182,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := s.openEngineAndLog(); err != nil {
+		s.table.Close()
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Dir, err), s.dir.close())
 	}
 	if o.Events != nil {

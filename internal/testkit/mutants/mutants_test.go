@@ -120,6 +120,7 @@ var mutants = map[string][]guard{
 	"rows-pin-keeps-old":        {guardRows, guardSim, {folder: ".", test: "TestPinnedKeysAreReadAsTheyAre"}},
 	"rows-admit-all":            {{folder: "internal/storage/rowcache", test: "TestReadsThatComeOnceDoNotDriveOutHotRows"}},
 	"rows-batch-torn":           {{folder: ".", test: "TestATransactionAppearsAtOnceToSingleReads"}},
+	"rows-release-in-use":       {{folder: "internal/storage/rowcache", test: "TestReclaimFree_KeepsTheRowsThatAreLeft"}},
 
 	"cache-stale-put":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
 	"cache-two-loads":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
