@@ -227,7 +227,7 @@ func TestParseCandidates_CutsOutsideOfParentheses(t *testing.T) {
 func TestTypeOf_IsTheNarrowest(t *testing.T) {
 	for text, want := range map[string]valueType{
 		"": typeString, "7": typeInt, "-7": typeInt, "0": typeInt, "007": typeString, "9223372036854775807": typeInt, "9223372036854775808": typeString,
-		"1.5": typeFloat, "-.5": typeFloat, "1e9": typeFloat, "1.2.3": typeString, ".": typeString, "-": typeString, "true": typeBool, "x": typeString,
+		"1.5": typeFloat, "-.5": typeFloat, "1e9": typeFloat, "1.5E-07": typeFloat, "1e": typeString, "3e12ab34": typeString, "e5": typeString, "1.2.3": typeString, ".": typeString, "-": typeString, "true": typeBool, "x": typeString,
 		"2026-10-01": typeTime, "2026-10-01T12:00:00Z": typeTime, "2026-10-01 12:00:00.5+02": typeTime, "2026-10-xx": typeString,
 		"00000000-0000-4000-8000-00000000000a": typeUUID, "00000000-0000-4000-8000-00000000000g": typeString,
 	} {

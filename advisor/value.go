@@ -80,9 +80,9 @@ func isLongInt(text []byte) bool {
 	return err == nil && text[0] != '0' && text[0] != '+'
 }
 
-// isFloat reports whether text is a decimal number with a point or an exponent. The usual form, digits
-// around a point, is decided without computing the number. Digits alone that isInt refuses, such as
-// 007 or more than 64 bits hold, are text: a number would not keep all of them.
+// isFloat reports whether text is a decimal number with a point or an exponent, without computing it.
+// Digits alone that isInt refuses, such as 007 or more than 64 bits hold, are text: a number would not
+// keep all of them.
 func isFloat(text []byte) bool {
 	if len(text) == 0 || len(text) > 32 || text[0] > '9' {
 		return false
@@ -95,12 +95,26 @@ func isFloat(text []byte) bool {
 		case c == '.':
 			points++
 		case c == '-' && i == 0:
+		case c|0x20 == 'e' && digits > 0 && points <= 1:
+			return isExponent(text[i+1:])
 		default:
-			_, err := strconv.ParseFloat(string(text), 64)
-			return err == nil
+			return false
 		}
 	}
 	return digits > 0 && points == 1
+}
+
+// isExponent reports whether text is at most three digits, behind a sign or not.
+func isExponent(text []byte) bool {
+	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
+		text = text[1:]
+	}
+	for _, c := range text {
+		if c-'0' > 9 {
+			return false
+		}
+	}
+	return len(text) >= 1 && len(text) <= 3
 }
 
 func isUUID(text []byte) bool {
