@@ -110,6 +110,9 @@ type Column[T any] struct {
 	// CutPriority allows cells to be cut where the screen is too narrow for the table: those of
 	// the columns with the highest first. Default 0, never: an id that was cut names nothing.
 	CutPriority int
+	// DropPriority allows a column to be left out where that is still not enough: the one with the highest first.
+	// Default 0, never. The first column is never left out.
+	DropPriority int
 }
 
 // barCells is the full width of a bar. Ten cells of eight steps each show a
@@ -119,7 +122,7 @@ const barCells = 10
 const columnGap = "  "
 
 // minCellWidth is how many columns a cell keeps that is cut: fewer are of no use.
-const minCellWidth = 8
+const minCellWidth = 10
 
 // RenderTable is the table that [WriteRows] writes, as a part of a larger text.
 func RenderTable[T any](width int, rows []T, columns []Column[T]) string {
@@ -147,6 +150,9 @@ func renderTable[T any](width int, rows []T, columns []Column[T]) string {
 	for line, texts := range cells {
 		var text strings.Builder
 		for c, column := range columns {
+			if widths[c] == droppedWidth {
+				continue
+			}
 			if c > 0 {
 				text.WriteString(columnGap)
 			}
@@ -172,8 +178,12 @@ func renderTable[T any](width int, rows []T, columns []Column[T]) string {
 	return b.String()
 }
 
+// droppedWidth is the width of a column that is left out.
+const droppedWidth = -1
+
 // fitColumns makes columns narrower until the table fits on a screen. First the bars go, which say what a
-// figure beside them says, and then cells are cut. What does not fit even so is left to the terminal.
+// figure beside them says, then cells are cut, then columns are left out. What does not fit even so is left to the
+// terminal.
 func fitColumns[T any](screen int, widths []int, columns []Column[T]) (bars bool) {
 	total, drawn := len(columnGap)*(len(columns)-1), 0
 	for c := range columns {
@@ -198,6 +208,19 @@ func fitColumns[T any](screen int, widths []int, columns []Column[T]) (bars bool
 			widths[c] -= cut
 			total -= cut
 		}
+	}
+	for total > screen {
+		drop := 0
+		for c := range columns {
+			if widths[c] != droppedWidth && columns[c].DropPriority > columns[drop].DropPriority {
+				drop = c
+			}
+		}
+		if drop == 0 {
+			break
+		}
+		total -= widths[drop] + len(columnGap)
+		widths[drop] = droppedWidth
 	}
 	return false
 }

@@ -138,3 +138,17 @@ func TestUnitsAreThoseThatPeopleRead(t *testing.T) {
 		}
 	}
 }
+
+func TestTable_ScreenTooNarrow_LeavesColumnsOut(t *testing.T) {
+	cell := func(text string) func(int) string { return func(int) string { return text } }
+	columns := []Column[int]{
+		{Head: "id", Cell: cell("12")}, {Head: "store", Cell: cell("0"), DropPriority: 2}, {Head: "rows", Cell: cell("34"), DropPriority: 1}, {Head: "busy", Cell: cell("5 %")},
+	}
+	for width, want := range map[int]string{
+		21: "id  store  rows  busy\n12  0      34    5 %\n", 20: "id  rows  busy\n12  34    5 %\n", 10: "id  busy\n12  5 %\n", 3: "id  busy\n12  5 %\n",
+	} {
+		if got := renderTable(width, []int{1}, columns); got != want {
+			t.Errorf("on %d columns:\n%s", width, got)
+		}
+	}
+}
