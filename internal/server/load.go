@@ -131,8 +131,12 @@ func (u *unit) visitOps(reply load.Op, visit func(key int, k *node.Keyspace, nam
 		return // none of them was executed
 	}
 	n, from := len(u.watchedKeys), 0
-	for i := range u.items {
-		it := &u.items[i]
+	items := u.items
+	if u.multi {
+		items = items[:len(u.replyEnds)] // those that were executed
+	}
+	for i := range items {
+		it := &items[i]
 		if u.multi {
 			answer := u.out.Bytes[from:u.replyEnds[i]]
 			reply, from = load.Op{BytesOut: len(answer), Failed: resp.IsError(answer)}, u.replyEnds[i]
