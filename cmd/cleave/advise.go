@@ -227,8 +227,13 @@ func formatAdvice(r *advisor.Report, width int) string {
 	}
 	var notes []string
 	if len(r.Candidates) > 0 {
-		best := r.Candidates[0]
-		notes = append(notes, fmt.Sprintf("Best: %s. Price: %s.", best.Sentence, best.Price), best.Create)
+		switch best := r.Candidates[0]; best.Grade {
+		case "?": // the notes say why there is no grade
+		case "D", "F":
+			notes = append(notes, fmt.Sprintf("No candidate is good. The first of them, grade %s: %s.", best.Grade, best.Sentence))
+		default:
+			notes = append(notes, fmt.Sprintf("Best: %s. Price: %s.", best.Sentence, best.Price), best.Create)
+		}
 	}
 	if c := r.Current; c != nil {
 		notes = append(notes, fmt.Sprintf("Current key %s, grade %s: %s.", c.Layout, c.Grade, c.Sentence))

@@ -134,3 +134,20 @@ func TestAdvise_TooFewRowsHaveNoGrade(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, stdout)
 	}
 }
+
+func TestAdvise_WithoutAGoodKey_RecommendsNone(t *testing.T) {
+	same := "status\n" + strings.Repeat("open\n", 5000)
+	for name, c := range map[string]struct{ text, want string }{
+		"few.csv":  {"id,customer\n1,a\n2,b\n", "too few for a grade"},
+		"same.csv": {same, "No candidate is good"},
+	} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := runCommand("advise", file)
+		if code != exitOK || !strings.Contains(out, c.want) || strings.Contains(out, "Best:") || strings.Contains(out, "keyspace create") {
+			t.Errorf("%s: exit %d, %s%s", name, code, out, errs)
+		}
+	}
+}

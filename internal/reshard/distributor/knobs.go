@@ -1,6 +1,7 @@
 package distributor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -59,19 +60,12 @@ func MaxShardBytes(all int64) int64 {
 
 // withDefaults returns the knobs with their defaults, or an error that names the knob.
 func (k Knobs) withDefaults() (Knobs, error) {
-	setDefault(&k.MinShardBytes, 10e6)
-	setDefault(&k.Imbalance, 1.3)
-	setDefault(&k.BusyWork, 0.25)
-	setDefault(&k.ColdWork, 0.02)
-	setDefault(&k.MaxFraction, 0.5)
-	setDefault(&k.MaxMoves, 10)
-	setDefault(&k.MaxJobs, 2)
-	setDefault(&k.MaxPieces, 4)
-	setDefault(&k.MaxEdgeSplits, 3)
-	setDefault(&k.Settle, 5*time.Second)
-	setDefault(&k.Residence, 2*time.Minute)
-	setDefault(&k.Payback, time.Minute)
-	setDefault(&k.CopyBytes, 100e6)
+	k.MinShardBytes = cmp.Or(k.MinShardBytes, 10e6)
+	k.Imbalance, k.BusyWork, k.ColdWork = cmp.Or(k.Imbalance, 1.3), cmp.Or(k.BusyWork, 0.25), cmp.Or(k.ColdWork, 0.02)
+	k.MaxFraction, k.MaxMoves, k.MaxJobs = cmp.Or(k.MaxFraction, 0.5), cmp.Or(k.MaxMoves, 10), cmp.Or(k.MaxJobs, 2)
+	k.MaxPieces, k.MaxEdgeSplits = cmp.Or(k.MaxPieces, 4), cmp.Or(k.MaxEdgeSplits, 3)
+	k.Settle, k.Residence = cmp.Or(k.Settle, 5*time.Second), cmp.Or(k.Residence, 2*time.Minute)
+	k.Payback, k.CopyBytes = cmp.Or(k.Payback, time.Minute), cmp.Or(k.CopyBytes, 100e6)
 	for _, c := range []struct {
 		ok       bool
 		name     string
@@ -99,11 +93,4 @@ func (k Knobs) withDefaults() (Knobs, error) {
 		}
 	}
 	return k, nil
-}
-
-func setDefault[T comparable](v *T, to T) {
-	var zero T
-	if *v == zero {
-		*v = to
-	}
 }

@@ -166,7 +166,8 @@ type round struct {
 	*Planner
 	Situation
 	work, capacity map[partition.GroupID]float64
-	mean           float64 // of the load of groups that take shards
+	mean           float64                    // of the load of groups that take shards
+	changing       map[partition.GroupID]bool // groups of which a job changes a shard: for now they have just been changed
 	jobsLeft       int
 	used           map[partition.ShardID]bool // in a proposal of this round
 	proposals      []Proposal
@@ -175,7 +176,7 @@ type round struct {
 // Step plans a round. Splits come first, then moves, then merges: a shard that is split gives moves that relieve more.
 // It always returns at least one proposal: if nothing is done, why not.
 func (p *Planner) Step(v Situation) []Proposal {
-	r := &round{Planner: p, Situation: v, work: map[partition.GroupID]float64{}, capacity: map[partition.GroupID]float64{},
+	r := &round{Planner: p, Situation: v, work: map[partition.GroupID]float64{}, capacity: map[partition.GroupID]float64{}, changing: map[partition.GroupID]bool{},
 		jobsLeft: p.knobs.MaxJobs - v.Jobs, used: map[partition.ShardID]bool{}}
 	r.measure()
 	r.learn()
@@ -208,6 +209,12 @@ func (r *round) measure() {
 		}
 		r.work[g] += s.Work
 		work += s.Work
+		if s.IsBusy {
+			r.changing[s.Group] = true
+		}
+	}
+	for g := range r.changing {
+		r.groups[g].changedAt = r.Now
 	}
 	if capacity > 0 {
 		r.mean = work / capacity
@@ -254,7 +261,11 @@ func (r *round) learn() {
 		}
 	}
 	for id, g := range r.groups {
-		if g.after < 0 || r.isChanging(id) || r.Now-g.changedAt < r.knobs.Settle {
+		if _, exists := r.capacity[id]; !exists {
+			delete(r.groups, id)
+			continue
+		}
+		if g.after < 0 || r.Now-g.changedAt < r.knobs.Settle {
 			continue
 		}
 		if now := r.load(id) / r.mean; g.before-now >= (g.before-g.after)/2 || !r.isHot(id) {
@@ -265,17 +276,6 @@ func (r *round) learn() {
 		}
 		g.after = -1
 	}
-}
-
-// isChanging reports whether a job changes a shard of a group. Until it ends, the group has just been changed.
-func (r *round) isChanging(g partition.GroupID) bool {
-	for i := range r.Shards {
-		if s := &r.Shards[i]; s.Group == g && s.IsBusy {
-			r.groups[g].changedAt = r.Now
-			return true
-		}
-	}
-	return false
 }
 
 // propose adds a proposal that takes a job.
@@ -369,7 +369,7 @@ func (r *round) relieveGroups() (some bool) {
 		h := r.groups[g.ID]
 		d := Proposal{Group: g.ID, Before: r.work[g.ID], After: r.work[g.ID]}
 		switch {
-		case r.isChanging(g.ID) || r.Now-h.changedAt < r.knobs.Settle:
+		case r.Now-h.changedAt < r.knobs.Settle:
 			d.Reason = Settling
 		case r.Now < h.holdUntil:
 			d.Reason = DidNotHelp
@@ -402,7 +402,7 @@ func (r *round) isHot(g partition.GroupID) bool {
 // coldestFor returns the group with the least load that may take a shard from its own.
 func (r *round) coldestFor(s *Shard) (to partition.GroupID, ok bool) {
 	for _, g := range r.Groups {
-		if g.ID == s.Group || g.Draining || !s.Pin.Allows(g.Labels) || r.isChanging(g.ID) {
+		if g.ID == s.Group || g.Draining || !s.Pin.Allows(g.Labels) || r.changing[g.ID] {
 			continue
 		}
 		if !ok || r.load(g.ID) < r.load(to) || r.load(g.ID) == r.load(to) && g.ID < to {

@@ -73,7 +73,7 @@ func TestPlanner_MovingEdge_IsNotSplitForEver(t *testing.T) {
 	}
 }
 
-// When all is quiet again, the map is as small as before.
+// When all is quiet again, the map has as many shards as it began with.
 func TestPlanner_QuietAgain_MergesBack(t *testing.T) {
 	w := newWorld(t, Knobs{}, 4, 4, 4096)
 	w.setZipf(1.1, 2.4)
