@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -56,6 +57,7 @@ type Meter struct {
 	recorders []*Recorder
 	seed      uint64   // of the next recorder
 	spare     *Summary // empty, for the next recorder that is taken from
+	newest    *Ranges  // what the last Collect has added
 	total     *Summary // as of at, older operations weigh less
 	at        time.Duration
 	started   bool
@@ -71,6 +73,9 @@ func NewMeter(o Options) (*Meter, error) {
 	}
 	m := &Meter{o: o, seed: o.Seed + 2}
 	if m.total, err = newSummary(o, o.Seed); err != nil {
+		return nil, err
+	}
+	if m.newest, err = NewRanges(o.Ranges, o.Seed); err != nil {
 		return nil, err
 	}
 	m.spare, err = newSummary(o, o.Seed+1)
@@ -114,9 +119,29 @@ func (m *Meter) Collect(at time.Duration) {
 	if !m.started || at > m.at {
 		m.at, m.started = at, true
 	}
+	m.newest.Reset()
 	for _, r := range m.recorders {
 		m.collectFrom(r)
 	}
+}
+
+// Newest returns a copy of what the last [Meter.Collect] has added: the operations of its interval.
+func (m *Meter) Newest() *Ranges {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := *m.newest
+	c.entries, c.keyBytes, c.random = nil, 0, rand.NewPCG(m.o.Seed, rangesStream)
+	for i := range m.newest.entries {
+		c.keep(&m.newest.entries[i])
+	}
+	return &c
+}
+
+// Cuts returns places to cut a range: see [Ranges.Cuts].
+func (m *Meter) Cuts(start, end []byte, n int) (cuts []Cut, samples int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.total.ranges.Cuts(start, end, n)
 }
 
 // collectFrom adds what one recorder has.
@@ -124,6 +149,7 @@ func (m *Meter) Collect(at time.Duration) {
 func (m *Meter) collectFrom(r *Recorder) {
 	taken := r.take(m.spare)
 	m.total.merge(taken)
+	m.newest.Merge(taken.ranges)
 	if m.o.Map != nil {
 		m.o.Map.Record(m.at, taken.ranges)
 	}
@@ -203,7 +229,7 @@ func (m *Meter) Summary() *Summary {
 func (m *Meter) Bytes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := m.total.Bytes() + m.spare.Bytes()
+	n := m.total.Bytes() + m.spare.Bytes() + m.newest.Bytes()
 	for _, r := range m.recorders {
 		n += r.bytes()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -122,6 +123,8 @@ type Planner struct {
 	shards map[partition.ShardID]*shardHistory
 	groups map[partition.GroupID]*groupHistory
 	edges  map[partition.KeyspaceID]*edgeHistory
+	// resumed are pieces of splits that an earlier planner has made and this one has not seen yet.
+	resumed map[partition.ShardID]bool
 }
 
 // edgeHistory is how often a keyspace was split for load at its moving edge, and when that was seen last.
@@ -152,13 +155,55 @@ type groupHistory struct {
 	failures  int
 }
 
-// NewPlanner returns a planner without a past.
-func NewPlanner(k Knobs) (*Planner, error) {
+// NewPlanner returns a planner without a past, but for pieces of splits that an earlier one has made: see
+// [Planner.Pieces].
+func NewPlanner(k Knobs, pieces ...partition.ShardID) (*Planner, error) {
 	k, err := k.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Planner{k, map[partition.ShardID]*shardHistory{}, map[partition.GroupID]*groupHistory{}, map[partition.KeyspaceID]*edgeHistory{}}, nil
+	p := &Planner{k, map[partition.ShardID]*shardHistory{}, map[partition.GroupID]*groupHistory{}, map[partition.KeyspaceID]*edgeHistory{}, map[partition.ShardID]bool{}}
+	for _, id := range pieces {
+		p.resumed[id] = true
+	}
+	return p, nil
+}
+
+// Pieces returns the shards that splits of the planner, or of an earlier one, have made beside the first piece of each:
+// they may be merged when they are cold. A caller that stores them gives them to the planner after this one.
+func (p *Planner) Pieces() (ids []partition.ShardID) {
+	for id, h := range p.shards {
+		if h.isPiece {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// SetKnobs changes what the planner is tuned by, and keeps its past. It fails if the knobs do not go together.
+func (p *Planner) SetKnobs(k Knobs) error {
+	k, err := k.withDefaults()
+	if err == nil {
+		p.knobs = k
+	}
+	return err
+}
+
+// Clone returns a planner with the same past, for a caller that wants to know what a Step would do.
+func (p *Planner) Clone() *Planner {
+	c := &Planner{p.knobs, make(map[partition.ShardID]*shardHistory, len(p.shards)), make(map[partition.GroupID]*groupHistory, len(p.groups)),
+		make(map[partition.KeyspaceID]*edgeHistory, len(p.edges)), maps.Clone(p.resumed)}
+	for id, h := range p.shards {
+		c.shards[id] = new(*h)
+	}
+	for id, h := range p.groups {
+		c.groups[id] = new(*h)
+	}
+	for id, h := range p.edges {
+		c.edges[id] = new(*h)
+	}
+	return c
 }
 
 // round is one planning.
@@ -236,6 +281,10 @@ func (r *round) learn() {
 		if h == nil {
 			h = &shardHistory{movedAt: math.MinInt64 / 2, madeAt: math.MinInt64 / 2}
 			r.shards[s.ID] = h
+			if r.resumed[s.ID] {
+				h.isPiece, h.madeAt = true, r.Now
+				delete(r.resumed, s.ID)
+			}
 			if isPiece {
 				// All pieces are new: where they are moved, and how busy they are, is found out from now on.
 				h.isPiece, h.madeAt = true, r.Now

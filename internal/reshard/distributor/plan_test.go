@@ -194,3 +194,42 @@ func TestPlanner_AnyLoad_Ends(t *testing.T) {
 		}
 	})
 }
+
+// A planner that begins anew with the pieces of the one before it merges them.
+func TestPlanner_ResumedWithPieces_MergesBack(t *testing.T) {
+	w := newWorld(t, Knobs{}, 4, 4, 4096)
+	w.setZipf(1.1, 2.4)
+	w.run(5 * time.Minute)
+	pieces := w.planner.Pieces()
+	if len(w.shards) <= 16 || len(pieces) != len(w.shards)-16 {
+		t.Fatalf("%d shards, of which %d are pieces", len(w.shards), len(pieces))
+	}
+	w.setZipf(1.1, 0)
+	for _, resumed := range [][]partition.ShardID{nil, pieces} {
+		p, err := NewPlanner(Knobs{}, resumed...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.planner = p
+		w.run(20 * time.Minute)
+		if merged := len(w.shards) == 16; merged != (resumed != nil) {
+			t.Errorf("with %d pieces known there are %d shards", len(resumed), len(w.shards))
+		}
+	}
+}
+
+// What a clone plans leaves the planner as it is.
+func TestPlanner_Clone_PlansAlikeAndApart(t *testing.T) {
+	w := newWorld(t, Knobs{}, 4, 4, 4096)
+	w.setZipf(1.1, 2.4)
+	w.sumWork()
+	for range 100 {
+		v := w.view()
+		v.Now += time.Hour // more than any Settle
+		first := w.planner.Clone().Step(v)
+		if again := w.planner.Clone().Step(v); !slices.EqualFunc(first, again, func(a, b Proposal) bool { return a.String() == b.String() }) {
+			t.Fatalf("a second clone plans %v, the first %v", again, first)
+		}
+		w.run(time.Second)
+	}
+}
