@@ -35,6 +35,9 @@ type Options struct {
 	Queries []Query
 	// Now is the present, which times in identifiers lie around. Default time.Now.
 	Now time.Time
+	// Workers is how many goroutines parse and count. Default as many as there are processors, at most
+	// 16. It makes no difference to the report.
+	Workers int
 	// Seed chooses the sample. Equal seeds choose equal rows.
 	Seed uint64
 	// Progress, if set, is called now and then, by the goroutine that called Analyze.
@@ -157,7 +160,7 @@ func Analyze(ctx context.Context, src Source, o Options) (*Report, error) {
 		return nil, err
 	}
 	a := &analysis{options: o, collector: newCollector(o.Seed), step: 1, nameOf: map[string]string{}}
-	interrupted, err := a.readAll(ctx, src, o.Progress)
+	interrupted, err := a.readAll(ctx, src, o.Workers, o.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -199,6 +202,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Shards < 2 || o.Shards > maxShards {
 		return fmt.Errorf("%w: %d shards; use 2 to %d", ErrOptions, o.Shards, maxShards)
+	}
+	if o.Workers < 0 {
+		return fmt.Errorf("%w: %d workers", ErrOptions, o.Workers)
 	}
 	if o.Kinds == nil {
 		o.Kinds = []partition.Kind{partition.Hash, partition.Range}

@@ -1,11 +1,7 @@
 package advisor
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"sync"
 
 	"github.com/cleavekv/cleave/advisor/internal/sketch"
 )
@@ -41,6 +37,7 @@ type burst struct {
 // collector takes all records of a source in and keeps what bounded memory allows.
 type collector struct {
 	columns []*column
+	named   columnRegistry
 	taken   map[string]bool // identifiers in use
 	rows    uint64
 	bytes   uint64 // of all rows in the input
@@ -56,125 +53,70 @@ type collector struct {
 
 func newCollector(seed uint64) *collector {
 	return &collector{
+		named:  columnRegistry{byName: map[string]*column{}},
 		taken:  map[string]bool{},
 		sample: sketch.NewSample[storedRow](maxSampleRows, maxSampleBytes, seed),
 		choice: sketch.Bursts{Length: burstRows, Limit: maxBursts},
 	}
 }
 
-// readAll reads a source to its end, or until the context ends, which is no error: what is known by
-// then counts. It reads the next batch while it takes one in.
-func (c *collector) readAll(ctx context.Context, src Source, progress func(Progress)) (interrupted bool, err error) {
-	type filled struct {
-		batch *Batch
-		err   error
-	}
-	free, full := make(chan *Batch, 3), make(chan filled)
-	for range cap(free) {
-		free <- &Batch{}
-	}
-	stop := make(chan struct{})
-	var reading sync.WaitGroup
-	defer reading.Wait()
-	defer close(stop)
-	reading.Go(func() {
-		for b := range free {
-			b.Reset()
-			err := src.Next(b)
-			select {
-			case full <- filled{b, err}:
-			case <-stop:
-				return
-			}
-			if err != nil {
-				return
+// addPart takes in a part that was counted. Parts come in the order of the input.
+func (c *collector) addPart(p *part) {
+	r := &p.records
+	c.input += r.input
+	c.skipped += r.skipped
+	c.addProblems(r.problems...)
+	for i, col := range p.columns {
+		if col == nil {
+			continue // there are enough
+		}
+		if col.number < 0 && len(c.columns) < MaxColumns {
+			col.number = len(c.columns)
+			col.ident = identifierOf(col.name, c.taken)
+			c.columns = append(c.columns, col)
+			if len(c.columns) == MaxColumns {
+				c.named.close(c.columns)
 			}
 		}
-	})
-	for {
-		select {
-		case <-ctx.Done():
-			return true, nil
-		case f := <-full:
-			if addErr := c.addBatch(f.batch); addErr != nil {
-				return false, addErr
-			}
-			if progress != nil {
-				progress(Progress{Rows: c.rows, Input: c.input})
-			}
-			switch {
-			case errors.Is(f.err, io.EOF):
-				return false, nil
-			case f.err != nil:
-				return false, f.err
-			}
-			free <- f.batch
+		if col.number < 0 {
+			c.addProblems(Problem{Column: col.name, What: fmt.Sprintf("left out, like all columns after the first %d", MaxColumns)})
+			p.columns[i] = nil
 		}
 	}
+	for _, f := range p.frequent {
+		if col := p.columns[f.column]; col != nil {
+			col.heavy.AddMissed(uint64(f.missed))
+			for _, v := range f.values {
+				col.heavy.Add(v.Hash, uint64(v.Count), r.textOf(r.values[v.Ref]))
+			}
+		}
+	}
+	c.addRows(p)
 }
 
-// addBatch takes a batch in: the values column by column on two goroutines, rows for the sample
-// after that.
-func (c *collector) addBatch(b *Batch) error {
-	c.input += b.input
-	c.skipped += b.skipped
-	c.problems = append(c.problems, b.problems[:min(len(b.problems), maxNamedProblems-len(c.problems))]...)
-	if len(b.columns) > MaxColumns {
-		return fmt.Errorf("advise: %d columns: at most %d are analysed: leave out what is no key", len(b.columns), MaxColumns)
-	}
-	for _, name := range b.columns[min(len(b.columns), len(c.columns)):] {
-		c.columns = append(c.columns, newColumn(name, identifierOf(name, c.taken)))
-	}
-	c.addValues(b)
+func (c *collector) addProblems(found ...Problem) {
+	c.problems = append(c.problems, found[:min(len(found), maxNamedProblems-len(c.problems))]...)
+}
+
+// addRows counts rows, and keeps those that chance or their burst wants.
+func (c *collector) addRows(p *part) {
 	first := 0
-	for _, r := range b.records {
-		c.addRow(b, first, r)
-		first = r.end
-	}
-	return nil
-}
-
-func (c *collector) addValues(b *Batch) {
-	half := len(c.columns) / 2
-	var other sync.WaitGroup
-	if half > 0 {
-		other.Go(func() { c.addColumns(b, 0, half) })
-	}
-	c.addColumns(b, half, len(c.columns))
-	other.Wait()
-}
-
-// addColumns takes in the values of some columns.
-func (c *collector) addColumns(b *Batch, from, to int) {
-	first := 0
-	for _, r := range b.records {
-		values := b.values[first:r.end]
-		for i := from; i < min(to, len(values)); i++ {
-			if v := values[i]; v.kind != Null {
-				c.columns[i].add(v.kind, b.data[v.start:v.end], r.line)
+	for _, end := range p.records.ends {
+		place := c.rows
+		c.rows++
+		c.bytes += uint64(end.bytes)
+		number, inBurst := c.choice.BurstOf(place)
+		if chosen := c.sample.Chooses(place); chosen || inBurst {
+			row := p.newStoredRow(first, end, place)
+			size := len(row.data) + 4*len(row.ends) + 80
+			if chosen {
+				c.sample.Add(place, row, size)
+			}
+			if inBurst {
+				c.addToBurst(number, row, size)
 			}
 		}
-		first = r.end
-	}
-}
-
-// addRow counts a row, and keeps it if chance or its burst wants it.
-func (c *collector) addRow(b *Batch, first int, r batchRecord) {
-	place := c.rows
-	c.rows++
-	c.bytes += uint64(r.bytes)
-	number, inBurst := c.choice.BurstOf(place)
-	chosen := c.sample.Chooses(place)
-	if !chosen && !inBurst {
-		return
-	}
-	row := newStoredRow(b, first, r, place)
-	size := len(row.data) + 4*len(row.ends) + 80
-	if chosen {
-		c.sample.Add(place, row, size)
-	}
-	if inBurst {
-		c.addToBurst(number, row, size)
+		first = int(end.end)
 	}
 }
 
@@ -202,19 +144,38 @@ func (c *collector) addToBurst(number uint64, row storedRow, size int) {
 	last.rows = append(last.rows, row)
 }
 
-func newStoredRow(b *Batch, first int, r batchRecord, place uint64) storedRow {
-	values := b.values[first:r.end]
-	row := storedRow{place: place, bytes: r.bytes, ends: make([]uint32, len(values))}
-	data := make([]byte, 0, min(r.bytes, 4096))
-	for i, v := range values {
-		if v.kind == Null {
+// newStoredRow copies a row, its values in the order of the collector's columns.
+func (p *part) newStoredRow(first int, end recordEnd, place uint64) storedRow {
+	r := &p.records
+	values := r.values[first:end.end]
+	width := 0
+	for i := range values {
+		if col := p.columns[i]; col != nil {
+			width = max(width, col.number+1)
+		}
+	}
+	row := storedRow{place: place, bytes: int(end.bytes), ends: make([]uint32, width)}
+	order := p.scratch[:0]
+	for range width {
+		order = append(order, -1)
+	}
+	for i := range values {
+		if col := p.columns[i]; col != nil {
+			order[col.number] = int32(first + i)
+		}
+	}
+	p.scratch = order
+	data := p.row[:0]
+	for i, n := range order {
+		if n < 0 || r.values[n].kind() == Null {
 			row.ends[i] = uint32(len(data)) | nullBit
 			continue
 		}
-		text := b.data[v.start:v.end]
+		text := r.textOf(r.values[n])
 		data = append(data, text[:min(len(text), maxKeptValue)]...)
 		row.ends[i] = uint32(len(data))
 	}
+	p.row = data
 	row.data = string(data)
 	return row
 }

@@ -3,98 +3,85 @@ package advisor
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cleavekv/cleave/advisor/internal/sketch"
-	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/key/ident"
 )
 
 // column is what is known about one column while records come.
 type column struct {
 	name  string // as the input has it
+	id    string // of the registry
 	ident string // as a layout can have it
-	// values counts those that are not null. Rows without the column count as null.
-	values   uint64
-	bytes    uint64
-	longest  int
-	long     uint64 // values above maxKeptValue
+	// number is its place among the columns of the collector; -1 before it has one.
+	number int
+	// heavy is added to in the order of the input, because that makes a difference to it.
+	heavy *sketch.HeavyHitters
+
+	// mu guards the counts, which workers add to in any order.
+	mu sync.Mutex
+	columnCounts
 	distinct *sketch.Distinct
-	heavy    *sketch.HeavyHitters
 
-	// types counts the types of the first typeRows values; after that typ is settled.
-	types   [valueTypes]uint64
-	settled bool
-	typ     valueType
-	// wrong counts values that are not of typ; firstOf is the first line of each type.
-	wrong   uint64
-	firstOf [valueTypes]int64
-
-	// What finish finds in the sample.
+	// What finish finds.
+	typ        valueType
+	wrong      uint64 // values that are not of typ
 	recognized ident.Recognition
 	unit       epochUnit
 }
 
-func newColumn(name, identifier string) *column {
-	return &column{name: name, ident: identifier, distinct: sketch.NewDistinct(), heavy: sketch.NewHeavyHitters()}
+// columnCounts are sums over the values of a column.
+type columnCounts struct {
+	// values counts those that are not null. Rows without the column count as null.
+	values  uint64
+	bytes   uint64
+	longest int
+	long    uint64 // values above maxKeptValue
+	// types counts values by their narrowest type, and firstOf is the first line of each type.
+	types   [valueTypes]uint64
+	firstOf [valueTypes]int64
 }
 
-// add records a value that is not null.
-func (c *column) add(kind ValueKind, text []byte, line int64) {
-	c.values++
-	c.bytes += uint64(len(text))
-	c.longest = max(c.longest, len(text))
-	if len(text) > maxKeptValue {
-		c.long++
-	}
-	h := hash.XXH3(text).Uint64()
-	c.distinct.Add(h)
-	c.heavy.Add(h, text)
-	if c.settled && c.typ == typeString {
-		return
-	}
-	t := typeOf(kind, text)
-	if c.firstOf[t] == 0 {
-		c.firstOf[t] = line
-	}
-	if c.settled {
-		if !t.fits(c.typ) {
-			c.wrong++
+// add adds the counts of another part of the input.
+func (c *columnCounts) add(part *columnCounts) {
+	c.values += part.values
+	c.bytes += part.bytes
+	c.longest = max(c.longest, part.longest)
+	c.long += part.long
+	for t, n := range part.types {
+		c.types[t] += n
+		if first := part.firstOf[t]; first != 0 && (c.firstOf[t] == 0 || first < c.firstOf[t]) {
+			c.firstOf[t] = first
 		}
-		return
-	}
-	c.types[t]++
-	if c.values == typeRows {
-		c.settleType()
 	}
 }
 
-// settleType chooses the narrowest type that nearly all values have so far.
-func (c *column) settleType() {
-	c.settled = true
-	for t := typeTime; t > typeString; t-- {
-		fitting := c.types[t]
-		if t == typeFloat {
-			fitting += c.types[typeInt]
-		}
-		if fitting > 0 && float64(fitting) >= 0.95*float64(c.values) {
-			c.typ, c.wrong = t, c.values-fitting
-			return
-		}
-	}
+func newColumn(name string) *column {
+	return &column{name: name, number: -1, distinct: sketch.NewDistinct(), heavy: sketch.NewHeavyHitters()}
 }
 
 // maxWrongShare is the share of values of another type above which a column is one of strings.
 const maxWrongShare = 0.01
 
+// settleType chooses the narrowest type that nearly all values have.
+func (c *column) settleType() {
+	for t := typeTime; t > typeString; t-- {
+		fitting := c.types[t]
+		if t == typeFloat {
+			fitting += c.types[typeInt]
+		}
+		if wrong := c.values - fitting; fitting > 0 && float64(wrong) <= maxWrongShare*float64(c.values) {
+			c.typ, c.wrong = t, wrong
+			return
+		}
+	}
+}
+
 // finish settles what the last record decides. Sample holds values in the order of arrival.
 func (c *column) finish(sample []string, now time.Time) error {
-	if !c.settled {
-		c.settleType()
-	}
-	if float64(c.wrong) > maxWrongShare*float64(c.values) {
-		c.typ, c.wrong = typeString, 0
-	}
+	c.settleType()
 	if len(sample) > 0 {
 		var err error
 		if c.recognized, err = ident.Recognise(sample, now, ident.Options{}); err != nil {

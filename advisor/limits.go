@@ -35,6 +35,6 @@ const (
 	topValues = 5
 	// identValues is how many values tell what kind of identifier a column holds.
 	identValues = 4096
-	// typeRows is after how many values the type of a column is settled.
-	typeRows = 1024
+	// maxWorkers is how many goroutines parse and count. Each takes a few MiB.
+	maxWorkers = 16
 )

@@ -25,7 +25,7 @@ type rowSource struct {
 }
 
 // Next is part of advisor.Source.
-func (s *rowSource) Next(b *advisor.Batch) error {
+func (s *rowSource) Next(b *advisor.Records) error {
 	if s.next == s.rows {
 		return io.EOF
 	}

@@ -27,7 +27,7 @@ type tableSource struct {
 }
 
 // Next is part of Source.
-func (s *tableSource) Next(b *Batch) error {
+func (s *tableSource) Next(b *Records) error {
 	if s.onBatch != nil {
 		if err := s.onBatch(s.next); err != nil {
 			return err
@@ -61,7 +61,7 @@ func TestSimulator_KeysAreThoseOfTheLayout(t *testing.T) {
 	src := &tableSource{columns: []string{"user", "n", "id", "ts", "ms"}, rows: 500, row: func(i int) []any {
 		return []any{user(i), i - 100, id(i), at(i).Format(time.RFC3339), at(i).UnixMilli()}
 	}}
-	if _, err := c.readAll(context.Background(), src, nil); err != nil {
+	if _, err := c.readAll(context.Background(), src, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, col := range c.columns {

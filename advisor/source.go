@@ -8,9 +8,10 @@ import (
 // Source reads records in the order in which they were written. Packages advisor/csvfile and
 // advisor/jsonlfile have sources; any program can have its own.
 type Source interface {
-	// Next fills an empty batch with the next records, at most about a MiB of them. It returns io.EOF,
-	// and no records, at the end. It is called by one goroutine at a time.
-	Next(b *Batch) error
+	// Next fills empty records with the next ones, about a MiB of them at most, or leaves that to a
+	// function by [Records.ParseLater]. It returns io.EOF, and no records, at the end. It is called by
+	// one goroutine at a time. If the context of an analysis ends, a call under way is not waited for.
+	Next(r *Records) error
 }
 
 // ValueKind is what a source knows about a value before its text is looked at.
@@ -25,78 +26,113 @@ const (
 	Bool                    // true or false
 )
 
-// Batch is a number of records, each with the line that it came from. It owns its bytes.
-type Batch struct {
+// Records is a number of records, each with the line that it came from. It owns its bytes.
+type Records struct {
 	columns  []string
-	data     []byte
-	values   []batchValue
-	records  []batchRecord
+	text     []byte
+	values   []recordValue
+	ends     []recordEnd
 	problems []Problem
 	skipped  int64
 	input    int64
+	parse    func(*Records) error
 }
 
-// batchValue is the place of a value in the data of its batch.
-type batchValue struct {
-	start, end uint32
-	kind       ValueKind
-}
+// recordValue is the place of a value in the text of its records. The highest bits of size are the
+// kind.
+type recordValue struct{ start, size uint32 }
 
-// batchRecord is the last of a record's values, and where it came from.
-type batchRecord struct {
-	end   int // of its values; they begin where those of the record before end
+const (
+	kindShift = 29
+	sizeMask  = 1<<kindShift - 1
+)
+
+func (v recordValue) kind() ValueKind { return ValueKind(v.size >> kindShift) }
+
+// recordEnd is the last of a record's values, and where it came from.
+type recordEnd struct {
+	end   uint32 // of its values; they begin where those of the record before end
+	bytes uint32
 	line  int64
-	bytes int
 }
 
-// Reset empties the batch and keeps its memory.
-func (b *Batch) Reset() {
-	b.columns, b.skipped, b.input = nil, 0, 0
-	b.data, b.values, b.records, b.problems = b.data[:0], b.values[:0], b.records[:0], b.problems[:0]
+// Reset empties r and keeps its memory.
+func (r *Records) Reset() {
+	r.columns, r.skipped, r.input, r.parse = nil, 0, 0, nil
+	r.text, r.values, r.ends, r.problems = r.text[:0], r.values[:0], r.ends[:0], r.problems[:0]
 }
 
-// SetColumns names the columns, in the order of a record's values. Later batches may have more, and
-// the same ones before them. The caller does not change the slice after that.
-func (b *Batch) SetColumns(names []string) { b.columns = names }
+// SetColumns names the columns, in the order of a record's values. Columns of one name are the same,
+// wherever they are. The caller does not change the slice after that.
+func (r *Records) SetColumns(names []string) { r.columns = names }
+
+// Text returns the memory of values that are copied, to be used again before there are any.
+func (r *Records) Text() []byte { return r.text }
+
+// SetText hands over text that [Records.AppendSpan] cuts values out of.
+func (r *Records) SetText(text []byte) { r.text = text }
+
+// ParseLater leaves the filling to a function. It is called once, on any goroutine, while Next goes
+// on, so that several goroutines parse one input.
+func (r *Records) ParseLater(parse func(*Records) error) { r.parse = parse }
+
+// Parse calls the function that was left by ParseLater, if there is one.
+func (r *Records) Parse() error {
+	if r.parse == nil {
+		return nil
+	}
+	parse := r.parse
+	r.parse = nil
+	return parse(r)
+}
 
 // AppendValue adds the next value of the record that is being made. The text is copied.
-func (b *Batch) AppendValue(kind ValueKind, text []byte) {
-	start := uint32(len(b.data))
-	b.data = append(b.data, text...)
-	b.values = append(b.values, batchValue{start, uint32(len(b.data)), kind})
+func (r *Records) AppendValue(kind ValueKind, text []byte) {
+	start := len(r.text)
+	r.text = append(r.text, text...)
+	r.AppendSpan(kind, start, len(r.text))
+}
+
+// AppendSpan adds the next value of the record that is being made: the text from start to end.
+func (r *Records) AppendSpan(kind ValueKind, start, end int) {
+	r.values = append(r.values, recordValue{uint32(start), uint32(end-start) | uint32(kind)<<kindShift})
 }
 
 // EndRecord ends the record that is being made. Columns without a value are null. Bytes is the size
 // of the record in the input.
-func (b *Batch) EndRecord(line int64, bytes int) {
-	b.records = append(b.records, batchRecord{len(b.values), line, bytes})
+func (r *Records) EndRecord(line int64, bytes int) {
+	r.ends = append(r.ends, recordEnd{uint32(len(r.values)), uint32(bytes), line})
+}
+
+// Pending returns how many values the record has that is being made.
+func (r *Records) Pending() int { return len(r.values) - r.firstPending() }
+
+// PendingValue returns the text of a value of the record that is being made.
+func (r *Records) PendingValue(i int) []byte { return r.textOf(r.values[r.firstPending()+i]) }
+
+func (r *Records) firstPending() int {
+	if n := len(r.ends); n > 0 {
+		return int(r.ends[n-1].end)
+	}
+	return 0
 }
 
 // DropRecord drops the values of the record that is being made.
-func (b *Batch) DropRecord() {
-	end := 0
-	if n := len(b.records); n > 0 {
-		end = b.records[n-1].end
-	}
-	b.values = b.values[:end]
-}
+func (r *Records) DropRecord() { r.values = r.values[:r.firstPending()] }
 
 // Skip counts a record that cannot be read, and names what is wrong with it.
-func (b *Batch) Skip(p Problem) {
-	b.skipped++
-	if len(b.problems) < maxNamedProblems {
-		b.problems = append(b.problems, p)
+func (r *Records) Skip(p Problem) {
+	r.skipped++
+	if len(r.problems) < maxNamedProblems {
+		r.problems = append(r.problems, p)
 	}
 }
 
 // AddInput counts bytes of the input that were read, for progress.
-func (b *Batch) AddInput(bytes int64) { b.input += bytes }
+func (r *Records) AddInput(bytes int64) { r.input += bytes }
 
-// Len returns how many records the batch has.
-func (b *Batch) Len() int { return len(b.records) }
-
-// Bytes returns how many bytes of values the batch has.
-func (b *Batch) Bytes() int { return len(b.data) }
+// Len returns how many records there are.
+func (r *Records) Len() int { return len(r.ends) }
 
 // Problem is something in the input that is not as it should be.
 type Problem struct {
@@ -123,39 +159,41 @@ type InputError struct{ Problem }
 func (e *InputError) Error() string { return e.String() }
 
 // Columns returns the names of the columns.
-func (b *Batch) Columns() []string { return b.columns }
+func (r *Records) Columns() []string { return r.columns }
 
 // Problems returns what was skipped, at most the first 20.
-func (b *Batch) Problems() []Problem { return b.problems }
+func (r *Records) Problems() []Problem { return r.problems }
 
-// Records returns the records in order.
-func (b *Batch) Records() iter.Seq[Record] {
+// All returns the records in order.
+func (r *Records) All() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		first := 0
-		for _, r := range b.records {
-			if !yield(Record{b, first, r}) {
+		for _, end := range r.ends {
+			if !yield(Record{r, first, end}) {
 				return
 			}
-			first = r.end
+			first = int(end.end)
 		}
 	}
 }
 
-// Record is one record of a batch, valid until that is reset.
+// Record is one of several records, valid until those are reset.
 type Record struct {
-	batch  *Batch
-	first  int
-	record batchRecord
+	records *Records
+	first   int
+	end     recordEnd
 }
 
 // Value returns the value of a column, by its number.
 func (r Record) Value(column int) (ValueKind, []byte) {
-	if column < 0 || r.first+column >= r.record.end {
+	if column < 0 || r.first+column >= int(r.end.end) {
 		return Null, nil
 	}
-	v := r.batch.values[r.first+column]
-	return v.kind, r.batch.data[v.start:v.end]
+	v := r.records.values[r.first+column]
+	return v.kind(), r.records.textOf(v)
 }
 
+func (r *Records) textOf(v recordValue) []byte { return r.text[v.start : v.start+v.size&sizeMask] }
+
 // Line returns the line of the input on which the record begins.
-func (r Record) Line() int64 { return r.record.line }
+func (r Record) Line() int64 { return r.end.line }

@@ -11,11 +11,11 @@ import (
 	"testing/iotest"
 
 	"github.com/cleavekv/cleave/advisor"
-	"github.com/cleavekv/cleave/advisor/internal/batchtext"
+	"github.com/cleavekv/cleave/advisor/internal/recordtext"
 )
 
 // readText reads all of a source as text: one line for each record and problem.
-func readText(r *Reader) (string, error) { return batchtext.Read(r) }
+func readText(r *Reader) (string, error) { return recordtext.Read(r) }
 
 func TestReader_ReadsRecordsAndNamesProblems(t *testing.T) {
 	long := strings.Repeat("x", advisor.MaxRecordBytes)
@@ -130,13 +130,16 @@ func BenchmarkReader(b *testing.B) {
 		fmt.Fprintf(&input, "%d,user-%d,DE,%d.50,2026-03-01T12:00:%02dZ\n", i, i%977, i%5000, i%60)
 	}
 	b.SetBytes(int64(input.Len()))
-	var batch advisor.Batch
+	var records advisor.Records
 	for b.Loop() {
 		r := NewReader(bytes.NewReader(input.Bytes()), Options{})
 		for {
-			batch.Reset()
-			if err := r.Next(&batch); err != nil {
+			records.Reset()
+			if err := r.Next(&records); err != nil {
 				break
+			}
+			if err := records.Parse(); err != nil {
+				b.Fatal(err)
 			}
 		}
 	}

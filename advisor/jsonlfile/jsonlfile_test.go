@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavekv/cleave/advisor"
-	"github.com/cleavekv/cleave/advisor/internal/batchtext"
+	"github.com/cleavekv/cleave/advisor/internal/recordtext"
 )
 
 func TestReader_ReadsRecordsAndNamesProblems(t *testing.T) {
@@ -39,7 +39,7 @@ func TestReader_ReadsRecordsAndNamesProblems(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, src := range []io.Reader{strings.NewReader(c.input), iotest.HalfReader(strings.NewReader(c.input)), iotest.DataErrReader(strings.NewReader(c.input))} {
-				got, err := batchtext.Read(NewReader(src, Options{}))
+				got, err := recordtext.Read(NewReader(src, Options{}))
 				if err != nil || got != c.want {
 					t.Errorf("got %.200q, %v\nwant %q", got, err, c.want)
 				}
@@ -53,14 +53,14 @@ func TestReader_BoundsItsColumns(t *testing.T) {
 	for i := range advisor.MaxColumns + 1 {
 		fmt.Fprintf(&input, `{"c%d":1}`+"\n", i)
 	}
-	got, err := batchtext.Read(NewReader(strings.NewReader(input.String()), Options{}))
+	got, err := recordtext.Read(NewReader(strings.NewReader(input.String()), Options{}))
 	if want := fmt.Sprintf("line %d, column c%d: more than %d columns", advisor.MaxColumns+1, advisor.MaxColumns, advisor.MaxColumns); err != nil || !strings.HasSuffix(got, want) {
 		t.Errorf("got %.200q, %v, want %q at the end", got, err, want)
 	}
 }
 
 func TestReader_StrictEndsAtTheFirstProblem(t *testing.T) {
-	_, err := batchtext.Read(NewReader(strings.NewReader("{\"a\":1}\n{\"a\"}\n"), Options{Strict: true}))
+	_, err := recordtext.Read(NewReader(strings.NewReader("{\"a\":1}\n{\"a\"}\n"), Options{Strict: true}))
 	var problem *advisor.InputError
 	if !errors.As(err, &problem) || problem.Line != 2 {
 		t.Errorf("got %v, want a problem in line 2", err)
@@ -69,7 +69,7 @@ func TestReader_StrictEndsAtTheFirstProblem(t *testing.T) {
 
 func TestReader_ReturnsErrorsOfTheInput(t *testing.T) {
 	broken := errors.New("disk on fire")
-	_, err := batchtext.Read(NewReader(io.MultiReader(strings.NewReader("{\"a\":1}\n"), iotest.ErrReader(broken)), Options{}))
+	_, err := recordtext.Read(NewReader(io.MultiReader(strings.NewReader("{\"a\":1}\n"), iotest.ErrReader(broken)), Options{}))
 	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("got %v, want %v with line 2", err, broken)
 	}
@@ -85,8 +85,8 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		r := NewReader(strings.NewReader(line), Options{})
-		var b advisor.Batch
-		if err := r.Next(&b); err != nil && !errors.Is(err, io.EOF) {
+		var b advisor.Records
+		if err := errors.Join(r.Next(&b), b.Parse()); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		trimmed := strings.TrimSpace(line)
@@ -106,13 +106,16 @@ func BenchmarkReader(b *testing.B) {
 		fmt.Fprintf(&input, `{"id":%d,"user":"user-%d","country":"DE","amount":%d.50,"created_at":"2026-03-01T12:00:%02dZ"}`+"\n", i, i%977, i%5000, i%60)
 	}
 	b.SetBytes(int64(input.Len()))
-	var batch advisor.Batch
+	var records advisor.Records
 	for b.Loop() {
 		r := NewReader(bytes.NewReader(input.Bytes()), Options{})
 		for {
-			batch.Reset()
-			if err := r.Next(&batch); err != nil {
+			records.Reset()
+			if err := r.Next(&records); err != nil {
 				break
+			}
+			if err := records.Parse(); err != nil {
+				b.Fatal(err)
 			}
 		}
 	}

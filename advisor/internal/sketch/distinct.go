@@ -34,7 +34,11 @@ func NewDistinct() *Distinct {
 }
 
 // Add records a value by its hash.
-func (d *Distinct) Add(hash uint64) {
+func (d *Distinct) Add(hash uint64) { d.AddCount(hash, 1) }
+
+// AddCount records a value that came a number of times. In which order values are recorded makes no
+// difference to Count and Repeats.
+func (d *Distinct) AddCount(hash, count uint64) {
 	if hash >= d.bound {
 		return
 	}
@@ -42,12 +46,12 @@ func (d *Distinct) Add(hash uint64) {
 	i := hash & mask
 	for d.slots[i].count != 0 {
 		if d.slots[i].hash == hash {
-			d.slots[i].count++
+			d.slots[i].count += count
 			return
 		}
 		i = (i + 1) & mask
 	}
-	d.slots[i] = distinctSlot{hash, 1}
+	d.slots[i] = distinctSlot{hash, count}
 	if d.used++; d.used > len(d.slots)/2 {
 		d.makeRoom()
 	}

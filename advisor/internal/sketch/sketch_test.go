@@ -98,7 +98,7 @@ func TestHeavyHitters_CountIsWithinItsBounds(t *testing.T) {
 	for range rows {
 		v := zipf.Uint64()
 		truth[v]++
-		h.Add(mix(v), fmt.Append(nil, v))
+		h.Add(mix(v), 1, fmt.Append(nil, v))
 	}
 	seen := map[string]bool{}
 	for _, top := range h.Top(heavyKept) {
@@ -243,7 +243,7 @@ func BenchmarkHeavyHitters(b *testing.B) {
 			i := uint64(0)
 			for b.Loop() {
 				i++
-				h.Add(mix(i%values), text)
+				h.Add(mix(i%values), 1, text)
 			}
 		})
 	}

@@ -57,8 +57,9 @@ var layers = map[string]int{
 	"route/meter":    3,
 	"shardmap/meter": 3,
 
-	"advisor/internal/sketch": 0,
-	"advisor":                 3,
+	"advisor/internal/sketch":    0,
+	"advisor/internal/textchunk": 0,
+	"advisor":                    3,
 
 	"internal/shard/effect": 2,
 

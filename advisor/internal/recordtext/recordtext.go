@@ -1,5 +1,5 @@
-// Package batchtext shows what a source reads as text, for the tests of sources.
-package batchtext
+// Package recordtext shows what a source reads as text, for the tests of sources.
+package recordtext
 
 import (
 	"errors"
@@ -13,12 +13,15 @@ import (
 func Read(src advisor.Source) (string, error) {
 	var columns, parts, problems []string
 	for {
-		var b advisor.Batch
+		var b advisor.Records
 		err := src.Next(&b)
+		if parseErr := b.Parse(); parseErr != nil {
+			return "", parseErr
+		}
 		if names := b.Columns(); names != nil {
 			columns = names
 		}
-		for record := range b.Records() {
+		for record := range b.All() {
 			var values []string
 			for i := range columns {
 				kind, text := record.Value(i)
