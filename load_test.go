@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 
+	"github.com/cleavekv/cleave/heat"
 	"github.com/cleavekv/cleave/internal/shard/load"
 )
 
@@ -120,5 +122,71 @@ func TestLoad_ManyGoroutines_LoseNothing(t *testing.T) {
 	}
 	if n := got.Service.Count(); n < goroutines*calls/2 || got.Busy <= 0 {
 		t.Errorf("%d operations have a time, %v together", n, got.Busy)
+	}
+}
+
+// A key that a program asks for more than others is known, by whatever call, even if the calls come in a pattern.
+func TestHeat_HotKeyOfAProgram_IsKnown(t *testing.T) {
+	const rounds = 8000
+	for _, c := range []struct {
+		name, command string
+		call          func(k *Keyspace, key []byte) error
+	}{
+		{"Get", "get", func(k *Keyspace, key []byte) error {
+			if _, err := k.Get(ctx, key); !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			return nil
+		}},
+		{"Set", "set", func(k *Keyspace, key []byte) error { return k.Set(ctx, key, []byte("value")) }},
+		{"HGet", "hget", func(k *Keyspace, key []byte) error {
+			if _, err := k.HGet(ctx, key, []byte("f")); !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			return nil
+		}},
+		{"GetMany", "get", func(k *Keyspace, key []byte) error { _, err := k.GetMany(ctx, key); return err }},
+		{"Update", "add", func(k *Keyspace, key []byte) error {
+			return k.db.Update(ctx, func(tx *Txn) error { _, err := tx.Add(k, key, 1); return err })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := openIdle(t)
+			k := db.Default()
+			for i := range rounds {
+				key := []byte("hot")
+				if i%2 == 1 {
+					key = fmt.Append(nil, i%32)
+				}
+				must(t, c.call(k, key))
+			}
+			db.node.CollectHeat()
+			top, total := db.node.Heat().Top(heat.ByOps, 1)
+			p, err := k.appendPosition(nil, []byte("hot"))
+			must(t, err)
+			if len(top) != 1 || top[0].Key != string(p) {
+				t.Fatalf("the hottest key is %+v", top)
+			}
+			h := top[0]
+			if share := h.Count / total; math.Abs(share-0.5) > 6*h.Deviation/total || math.Abs(total-rounds) > 6*math.Sqrt(128*rounds) {
+				t.Errorf("it has %.2f of %.0f operations, want half of %d; deviation %.0f", share, total, rounds, h.Deviation)
+			}
+			if len(h.Commands) != 1 || h.Commands[0].Name != c.command || len(h.Clients) != 1 || h.Clients[0].Name != "program" {
+				t.Errorf("it is asked by %v with %v", h.Clients, h.Commands)
+			}
+		})
+	}
+}
+
+func TestHeat_Off_ProgramIsNotSampled(t *testing.T) {
+	db, err := OpenMemory(Options{HeatOff: true})
+	must(t, err)
+	defer db.Close()
+	for range 1000 {
+		must(t, db.Default().Set(ctx, []byte("a"), []byte("1")))
+	}
+	if db.node.Heat() != nil || db.node.HeatBytes() != 0 {
+		t.Error("heat is on")
 	}
 }

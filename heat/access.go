@@ -20,8 +20,12 @@ type Access struct {
 	BytesIn, BytesOut int
 	// Service is how long it took. 0 is not known.
 	Service time.Duration
-	// Command and Client are names that a report of a hot key has: what was asked, and what asked. Empty is not known.
-	Command, Client string
+	// Busy is its share of Service if it was executed together with others: what ByService counts. 0 is all of it.
+	Busy time.Duration
+	// Command, Client and Address are names that a report of a hot key has: what was asked, what asked, and from where.
+	// A program with many connections is known by a Client that they share, and a single one by its Address. Empty is
+	// not known.
+	Command, Client, Address string
 }
 
 func (a *Access) bytes() float64 { return float64(max(a.BytesIn, 0)) + float64(max(a.BytesOut, 0)) }
@@ -34,7 +38,7 @@ const (
 	ByOps Measure = iota
 	// ByBytes counts the bytes of request and reply.
 	ByBytes
-	// ByService counts nanoseconds of service time.
+	// ByService counts nanoseconds of service time: Access.Busy, or else Access.Service.
 	ByService
 	// ByConflicts counts the operations that were refused because of others.
 	ByConflicts
@@ -51,6 +55,9 @@ func (m Measure) of(a *Access) float64 {
 	case ByBytes:
 		return a.bytes()
 	case ByService:
+		if a.Busy > 0 {
+			return float64(a.Busy)
+		}
 		return float64(max(a.Service, 0))
 	case ByConflicts:
 		if !a.Conflict {

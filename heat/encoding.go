@@ -91,10 +91,10 @@ func appendCount(b []byte, n float64) []byte {
 func appendString(b []byte, s string) []byte { return append(appendInt(b, len(s)), s...) }
 
 // topKeysVersion is the first byte of an encoded table. A change of the format takes another.
-const topKeysVersion = 1
+const topKeysVersion = 2
 
 // leastEntryBytes is what an encoded key takes at least: it bounds what a wrong number of keys can allocate.
-const leastEntryBytes = 1 + 7*8 + 3
+const leastEntryBytes = 1 + 7*8 + 4
 
 // AppendBinary appends the table's encoding, to be merged in another process.
 func (t *TopKeys) AppendBinary(b []byte) ([]byte, error) {
@@ -110,6 +110,7 @@ func (t *TopKeys) AppendBinary(b []byte) ([]byte, error) {
 		b = k.times.append(b)
 		b = k.commands.append(b)
 		b = k.clients.append(b)
+		b = k.addresses.append(b)
 	}
 	return b, nil
 }
@@ -141,6 +142,7 @@ func DecodeTopKeys(b []byte) (*TopKeys, error) {
 		k.times.decode(d)
 		k.commands.decode(d)
 		k.clients.decode(d)
+		k.addresses.decode(d)
 		if t.keys[k.key] != nil || k.errors > k.count || k.count < floor {
 			d.fail("key %q is there twice, or its count %v is below its error %v or the floor %v", k.key, k.count, k.errors, floor)
 		}

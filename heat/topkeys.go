@@ -40,9 +40,9 @@ type trackedKey struct {
 	// variance is what sampling adds to count-errors: it is 0 if every operation is handed in.
 	variance float64
 	// All that follows is of the operations since the key is tracked.
-	ops, writes, bytes, service float64
-	times                       timeHistogram
-	commands, clients           nameCounts
+	ops, writes, bytes, service  float64
+	times                        timeHistogram
+	commands, clients, addresses nameCounts
 }
 
 // HotKey is a key of a report.
@@ -57,8 +57,9 @@ type HotKey struct {
 	Ops, Writes, Bytes, ServiceNS float64
 	// Mean and P99 are of the operations whose time is known. P99 is at most half too high.
 	Mean, P99 time.Duration
-	// Commands and Clients sent the operations, the most frequent first. At most 4 of each are known.
-	Commands, Clients []NameCount
+	// Commands, Clients and Addresses are what was sent, and what sent it, the most frequent first. At most 4 of each
+	// are known.
+	Commands, Clients, Addresses []NameCount
 }
 
 // NewTopKeys returns an empty table of so many keys, 2 to 2^20. A key with more than the total by the capacity is
@@ -129,6 +130,7 @@ func (t *TopKeys) add(a *Access, weight float64, shared *string) {
 	}
 	k.commands.add(a.Command, weight)
 	k.clients.add(a.Client, weight)
+	k.addresses.add(a.Address, weight)
 	t.siftDown(k.index)
 }
 
@@ -234,6 +236,7 @@ func (k *trackedKey) merge(o *trackedKey) {
 	k.times.merge(&o.times)
 	k.commands.merge(&o.commands)
 	k.clients.merge(&o.clients)
+	k.addresses.merge(&o.addresses)
 }
 
 // drop forgets a key. The caller takes it off the heap.
@@ -282,6 +285,7 @@ func (k *trackedKey) scale(factor float64) {
 	k.times.scale(factor)
 	k.commands.scale(factor)
 	k.clients.scale(factor)
+	k.addresses.scale(factor)
 }
 
 // Reset forgets all keys, and keeps the memory for others.
@@ -322,7 +326,7 @@ func reportTop(keys []*trackedKey, n int) []HotKey {
 func (k *trackedKey) report() HotKey {
 	h := HotKey{
 		Key: k.key, Count: k.count, Error: k.errors, Deviation: math.Sqrt(k.variance), Ops: k.ops, Writes: k.writes, Bytes: k.bytes,
-		ServiceNS: k.service, P99: k.times.quantile(0.99), Commands: k.commands.list(), Clients: k.clients.list(),
+		ServiceNS: k.service, P99: k.times.quantile(0.99), Commands: k.commands.list(), Clients: k.clients.list(), Addresses: k.addresses.list(),
 	}
 	if n := k.times.total(); n > 0 {
 		h.Mean = time.Duration(k.service / n)

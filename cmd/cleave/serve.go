@@ -74,7 +74,7 @@ func openStore(c *config.Config, memory int64, acceptLoss bool, log *slog.Logger
 	}
 	o := cleave.Options{
 		Durability: d, Stores: int(c.Number("stores")), Groups: int(c.Number("groups")),
-		QueueLimit: maxQueuedCommands, Preload: true, AcceptDataLoss: acceptLoss, Logger: log,
+		QueueLimit: maxQueuedCommands, Preload: true, AcceptDataLoss: acceptLoss, Logger: log, HeatOff: c.Text("heat") == "off",
 	}
 	rows, blocks := computeCacheSizes(c, memory)
 	o.CacheBytes = rows

@@ -125,7 +125,7 @@ func CheckWritable(k *node.Keyspace) error {
 func (db *DB) Execute(ctx context.Context, k *node.Keyspace, p partition.Position, id group.RequestID, c command.Command) (command.Reply, error) {
 	op, bytesIn := db.beginOp(p), countWrittenBytes(c)
 	reply, err := db.execute(ctx, k, p, id, c)
-	op.End(load.Op{Write: true, Failed: err != nil, BytesIn: bytesIn, BytesOut: countReplyBytes(&reply)})
+	db.endOp(op, p, c, load.Op{Write: true, Failed: err != nil, BytesIn: bytesIn, BytesOut: countReplyBytes(&reply)})
 	return reply, err
 }
 

@@ -65,7 +65,7 @@ func (db *DB) DeleteKeys(ctx context.Context, k *node.Keyspace, at []partition.P
 	}
 	began := time.Now()
 	deleted, err := db.deleteKeys(ctx, k, at)
-	db.recordWrites(len(at), err != nil, began, func(i int) (partition.Position, command.Command) { return at[i], nil })
+	db.recordWrites(len(at), err != nil, began, func(i int) (partition.Position, command.Command) { return at[i], (*command.Delete)(nil) })
 	return deleted, err
 }
 

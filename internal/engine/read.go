@@ -29,7 +29,7 @@ func (db *DB) Read(ctx context.Context, p partition.Position) (row command.Row, 
 			return err
 		})
 	}
-	op.End(load.Op{Failed: err != nil, BytesOut: len(row.Payload)})
+	db.endOp(op, p, nil, load.Op{Failed: err != nil, BytesOut: len(row.Payload)})
 	return row, ok, err
 }
 
@@ -37,7 +37,7 @@ func (db *DB) Read(ctx context.Context, p partition.Position) (row command.Row, 
 // queue is of one row, so this is one of a moment.
 func (db *DB) ReadString(ctx context.Context, k *node.Keyspace, p partition.Position) (row command.Row, ok bool, err error) {
 	op := db.beginOp(p)
-	defer func() { op.End(load.Op{Failed: err != nil, BytesOut: len(row.Payload)}) }()
+	defer func() { db.endOp(op, p, nil, load.Op{Failed: err != nil, BytesOut: len(row.Payload)}) }()
 	v, _, err := db.SnapshotAt(ctx, p)
 	if err != nil {
 		return row, false, err
@@ -58,7 +58,7 @@ func (db *DB) ReadStrings(ctx context.Context, k *node.Keyspace, keys [][]byte) 
 		if err == nil {
 			o.BytesOut = len(values[i])
 		}
-		db.recordOp(key[1:], o, took/time.Duration(len(keys)), took)
+		db.recordOp(key[1:], nil, o, took/time.Duration(len(keys)), took)
 	}
 	return values, err
 }
@@ -165,7 +165,7 @@ func (db *DB) EvalReadOnly(ctx context.Context, k *node.Keyspace, p partition.Po
 		}
 		return err
 	})
-	op.End(load.Op{Failed: err != nil, BytesOut: countReplyBytes(&reply)})
+	db.endOp(op, p, c, load.Op{Failed: err != nil, BytesOut: countReplyBytes(&reply)})
 	return reply, withKeyName(keyRef{k, p}, err)
 }
 
@@ -173,6 +173,6 @@ func (db *DB) EvalReadOnly(ctx context.Context, k *node.Keyspace, p partition.Po
 func (db *DB) EvalAt(v *node.Snapshot, nowMS int64, k *node.Keyspace, p partition.Position, c command.Command) (command.Reply, error) {
 	op := db.beginOp(p)
 	reply := group.EvalReadOnlyAt(c, v, nowMS)
-	op.End(load.Op{Failed: reply.Err != nil, BytesOut: countReplyBytes(&reply)})
+	db.endOp(op, p, c, load.Op{Failed: reply.Err != nil, BytesOut: countReplyBytes(&reply)})
 	return reply, withKeyName(keyRef{k, p}, reply.Err)
 }

@@ -83,7 +83,7 @@ func (tx *Txn) Read(k *node.Keyspace, p partition.Position, c command.Command) (
 	}
 	op := tx.db.beginOp(p)
 	reply, err := tx.read(k, p, c)
-	op.End(load.Op{Failed: err != nil, BytesOut: countReplyBytes(&reply)})
+	tx.db.endOp(op, p, c, load.Op{Failed: err != nil, BytesOut: countReplyBytes(&reply)})
 	return reply, err
 }
 

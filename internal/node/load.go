@@ -51,6 +51,7 @@ func (n *Node) sampleLoads() {
 		n.loads.mu.Lock()
 		n.loads.rates.Record(time.Since(began), toHeatCounts(counts))
 		n.loads.mu.Unlock()
+		n.CollectHeat()
 		select {
 		case <-n.ctx.Done():
 			return

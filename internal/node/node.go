@@ -48,6 +48,7 @@ type Node struct {
 	// Counters counts what transactions do.
 	Counters Counters
 	loads    shardLoads
+	heat     *nodeHeat // nil if it is off
 
 	// ctx ends when the node is closed.
 	ctx       context.Context
@@ -69,6 +70,11 @@ func Open(opts Options) (*Node, error) {
 	}
 	n := &Node{opts: opts, events: newEventLog(opts.Log), loads: newShardLoads()}
 	n.groupHosts.Store(new([]*GroupHost))
+	if !opts.HeatOff {
+		if n.heat, err = newNodeHeat(n.WallMS()); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.ctx, n.stop = ctx, cancel
 	if err := n.openAll(ctx, dirs, ids); err != nil {
@@ -188,6 +194,8 @@ type Options struct {
 	// may take space. Negative means never by itself, for tests that do the housekeeping
 	// themselves.
 	HousekeepInterval time.Duration
+	// HeatOff leaves out which keys and ranges are hot: see [Node.Heat].
+	HeatOff bool
 	// Log gets what an operator should know. Default none.
 	Log *slog.Logger
 	// OnJob, if set, is called with each record of a job, before that goes on: for

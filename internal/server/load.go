@@ -70,15 +70,19 @@ func (s *Server) recordSlot(k *node.Keyspace, key []byte, busy time.Duration, o 
 func (w *worker) recordStaged(a *stagedRequest, reply load.Op) {
 	share := w.batchTime / time.Duration(len(w.staged))
 	if u := a.unit; u != nil {
-		u.visitOps(reply, func(key int, k *node.Keyspace, name []byte, o load.Op) {
+		u.visitOps(reply, func(key int, it *unitRequest, name []byte, o load.Op) {
+			busy := share / time.Duration(len(u.loads))
 			u.loads[key].Record(o, a.c.waited)
-			w.s.recordSlot(k, name, share/time.Duration(len(u.loads)), o)
+			w.s.recordSlot(it.keyspace, name, busy, o)
+			w.recordSampled(a.c, it.Spec, it.keyspace, name, o, busy, w.batchTime)
 		})
 		return
 	}
 	reply.Write, reply.BytesIn = a.request.Spec.Flags&redis.Write != 0, a.request.WireBytes()
 	a.load.Record(reply, a.c.waited)
-	w.s.recordSlot(a.keyspace, a.request.Args[a.request.Spec.Keys.First], share, reply)
+	key := a.request.Args[a.request.Spec.Keys.First]
+	w.s.recordSlot(a.keyspace, key, share, reply)
+	w.recordSampled(a.c, a.request.Spec, a.keyspace, key, reply, share, w.batchTime)
 }
 
 // finishOp ends the reply to a request that begins at a place, and returns what is counted of the reply.
@@ -95,7 +99,9 @@ func (c *client) recordTask(t *task, p partition.Position, reply load.Op, began 
 	took := time.Since(began)
 	m, shard, _ := c.s.node.Locate(p)
 	c.s.node.Meter().Record(m, shard, reply, took, took, c.waitedUntil(began))
-	c.s.recordSlot(t.keyspace, t.request.Args[t.request.Spec.Keys.First], took, reply)
+	key := t.request.Args[t.request.Spec.Keys.First]
+	c.s.recordSlot(t.keyspace, key, took, reply)
+	c.recordSampled(t.request.Spec, t.keyspace, key, reply, took, took)
 }
 
 // recordReadTask counts a GET that was read with others.
@@ -103,6 +109,7 @@ func (c *client) recordReadTask(t *task, reply load.Op) {
 	reply.BytesIn = t.request.WireBytes()
 	c.s.node.Meter().Record(t.readMap, t.readShard, reply, t.readTime, t.readTime, c.waitedUntil(time.Now())-t.readTime)
 	c.s.recordSlot(t.keyspace, t.request.Args[1], t.readTime, reply)
+	c.recordSampled(getSpec, t.keyspace, t.request.Args[1], reply, t.readTime, t.readTime)
 }
 
 // waitedUntil is how long what is left to do of a client has waited.
@@ -116,17 +123,19 @@ func (c *client) waitedUntil(at time.Time) time.Duration {
 // recordUnit counts the requests of a unit that a goroutine has executed by itself, given the reply and when it began.
 func (c *client) recordUnit(u *unit, reply load.Op, began time.Time) {
 	took, keys := time.Since(began), 0
-	u.visitOps(reply, func(int, *node.Keyspace, []byte, load.Op) { keys++ })
-	u.visitOps(reply, func(_ int, k *node.Keyspace, key []byte, o load.Op) {
-		m, shard, _ := c.s.node.Locate(k.AppendPosition(nil, key))
-		c.s.node.Meter().Record(m, shard, o, took/time.Duration(keys), took, c.waitedUntil(began))
-		c.s.recordSlot(k, key, took/time.Duration(keys), o)
+	u.visitOps(reply, func(int, *unitRequest, []byte, load.Op) { keys++ })
+	u.visitOps(reply, func(_ int, it *unitRequest, key []byte, o load.Op) {
+		busy := took / time.Duration(keys)
+		m, shard, _ := c.s.node.Locate(it.keyspace.AppendPosition(nil, key))
+		c.s.node.Meter().Record(m, shard, o, busy, took, c.waitedUntil(began))
+		c.s.recordSlot(it.keyspace, key, busy, o)
+		c.recordSampled(it.Spec, it.keyspace, key, o, busy, took)
 	})
 }
 
 // visitOps visits the operations of a unit that was executed, one for each key of a request, with the number of the key
 // among [unit.allKeys]. The reply is that of the unit: those of the requests of a MULTI are in it.
-func (u *unit) visitOps(reply load.Op, visit func(key int, k *node.Keyspace, name []byte, o load.Op)) {
+func (u *unit) visitOps(reply load.Op, visit func(key int, it *unitRequest, name []byte, o load.Op)) {
 	if u.multi && (reply.Failed || u.watchedChanged) {
 		return // none of them was executed
 	}
@@ -145,7 +154,7 @@ func (u *unit) visitOps(reply load.Op, visit func(key int, k *node.Keyspace, nam
 		if !it.isServerCommand() {
 			reply.Write, reply.BytesIn = it.Spec.Flags&redis.Write != 0, it.WireBytes()
 			for j, k := range at {
-				visit(n+j, it.keyspace, it.Args[k], reply.Share(j, len(at)))
+				visit(n+j, it, it.Args[k], reply.Share(j, len(at)))
 			}
 		}
 		n += len(at)

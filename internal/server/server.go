@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/heat"
 	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/ops/api"
@@ -88,7 +89,11 @@ type Server struct {
 	audit        atomic.Pointer[Audit]
 	latency      *stats.LatencyMonitor
 	slotCounters atomic.Pointer[stats.SlotCounters] // nil unless cluster-slot-stats-enabled
-	authThrottle authThrottle
+	sharedHeat   *heat.SharedRecorder               // nil if heat is off
+	heatMu       sync.Mutex
+	// heatRecorders are those of workers, guarded by heatMu.
+	heatRecorders []*heat.Recorder
+	authThrottle  authThrottle
 	// counters are those of CLEAVE.COUNTER.
 	counters     counterTable
 	cursorCipher cursorCipher
@@ -123,7 +128,7 @@ func New(db *cleave.DB, o Options) *Server {
 	s := &Server{db: db, engine: e, node: e.Node(), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stats = stats.NewCounters()
-	s.coldReader.s = s
+	s.coldReader.s, s.sharedHeat = s, s.node.SharedHeat()
 	s.clients = conn.NewSet(s.ctx, &s.running, s.stats, o.Log, o.Now, func(isLoop bool) conn.Executor {
 		if isLoop {
 			return newLoopWorker(s)
@@ -183,6 +188,7 @@ func (s *Server) Close() {
 	s.notifier.Close()
 	s.clients.ForEach(func(c *conn.Conn) { c.CloseConn() })
 	s.running.Wait()
+	s.releaseHeatRecorders()
 	s.counters.close()
 	s.clients.Log.Close()
 }

@@ -158,12 +158,16 @@ func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 		w.rowBuf = nil
 	}
 	c.FinishReply(getSpec, start)
-	l.load.RecordRead(getRequestBytes+resp.BulkBytes(len(l.key)), len(c.Out.Bytes)-start)
+	bytesIn, bytesOut := getRequestBytes+resp.BulkBytes(len(l.key)), max(0, len(c.Out.Bytes)-start)
+	l.load.RecordRead(bytesIn, bytesOut)
 	if found && row.Type() != command.String {
 		l.load.RecordError()
 	}
 	if slots := w.s.slotCounters.Load(); slots != nil {
-		w.s.recordSlot(c.keyspace, l.key, w.readTime, load.Op{BytesIn: getRequestBytes + resp.BulkBytes(len(l.key)), BytesOut: len(c.Out.Bytes) - start})
+		w.s.recordSlot(c.keyspace, l.key, w.readTime, load.Op{BytesIn: bytesIn, BytesOut: bytesOut})
+	}
+	if w.isSampled(bytesIn + bytesOut) {
+		w.recordAccess(c, getSpec, l.row.Position(), load.Op{BytesIn: bytesIn, BytesOut: bytesOut}, w.readTime, w.readTime)
 	}
 	c.NotifyOutput()
 	return true

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/cleavekv/cleave/heat"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
@@ -72,6 +73,11 @@ type worker struct {
 	roundReadTime time.Duration
 	stagedAt      time.Time
 	batchTime     time.Duration
+	// heat samples what is asked for; nil if that is off, and for the worker of a stream, which shares a recorder: then
+	// heatWeight is what the operation stands for that was chosen last.
+	heat        *heat.Recorder
+	heatWeight  float64
+	positionBuf []byte
 }
 
 const (
@@ -99,6 +105,7 @@ func newWorker(s *Server, room int) *worker {
 func newLoopWorker(s *Server) *worker {
 	w := newWorker(s, rowKeyBytes)
 	w.load, w.ownsLoad = s.node.Meter().NewRecorder(), true
+	w.heat = s.newHeatRecorder()
 	return w
 }
 

@@ -90,6 +90,7 @@ func (a *Admin) addServerMetrics(m *metricSet) {
 	for _, word := range listErrorWords(c) {
 		m.addSample(float64(c.Errors[word]), "error", word)
 	}
+	m.addSingle("heat_bytes", gauge, "What the sample of requests for hot keys, and the heat map, take; 0 if heat is off.", float64(a.node.HeatBytes()))
 	m.addSingle("slowlog_entries", gauge, "Slow requests that are kept.", float64(len(a.o.Server.Slowlog())))
 }
 

@@ -209,6 +209,8 @@ var settings = []Setting{
 		Help: "memory for rows, of each store, in MiB; 0 for a quarter of\nwhat the process may take, divided by stores, at most 512"},
 	{Name: "block-cache-mib", Kind: Number, Max: 1 << 24, Default: "0", Placeholder: "MiB", Unit: "MiB",
 		Help: "with storage disk: memory for blocks of the tables, of\neach store, in MiB; 0 for half of what is for rows"},
+	{Name: "heat", Kind: Enum, EnumValues: []string{"on", "off"}, Default: "on",
+		Help: "find hot keys and ranges by a sample of requests:\non or off"},
 	{Name: "slowlog-log-slower-than", Kind: Number, Min: -1, Max: 1 << 40, Default: "10000", Redis: true, Live: true, Unit: "microseconds",
 		Help: "microseconds from which on a request is in SLOWLOG;\n-1 for none"},
 	{Name: "slowlog-max-len", Kind: Number, Max: 100_000, Default: "128", Redis: true, Live: true, Help: "how many slow requests are kept"},

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"math/bits"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"time"
@@ -138,9 +139,9 @@ func (m *Meter) Record(p *partition.Map, i int, o Op, busy, service, wait time.D
 	c.addTimes(1, busy, service, wait)
 }
 
-// SampleEvery is of how many calls that a shard is begun one is timed, for all of them: to look at the clock twice
-// takes a third of the time of a read from memory.
-const SampleEvery = 64
+// SampleEvery is of how many calls one is timed, for all of them: to look at the clock twice takes a third of the time
+// of a read from memory. Which one is left to chance, so that a program that asks in a pattern is sampled fairly.
+const SampleEvery = 128
 
 // Operation is a call of a program that is under way.
 type Operation struct {
@@ -151,19 +152,21 @@ type Operation struct {
 // Begin begins a call on a key of the shard at an index of a map.
 func (m *Meter) Begin(p *partition.Map, i int) Operation {
 	op := Operation{cell: m.sharedSet().cellAt(p, i)}
-	if (op.cell.reads.Load()+op.cell.writes.Load())%SampleEvery == SampleEvery-1 { // few calls have no time rather than that of one for all
+	if rand.Uint64()%SampleEvery == 0 {
 		op.began = time.Now()
 	}
 	return op
 }
 
-// End counts the call. Its time includes what it waited for.
-func (op Operation) End(o Op) {
+// End counts the call, and returns how long it took, with what it waited for, if it is the one of [SampleEvery] that is
+// timed, else 0.
+func (op Operation) End(o Op) (took time.Duration) {
 	op.cell.add(o)
 	if !op.began.IsZero() {
-		took := time.Since(op.began)
+		took = max(time.Since(op.began), 1)
 		op.cell.addTimes(SampleEvery, SampleEvery*took, took, 0)
 	}
+	return took
 }
 
 // Read returns what was counted.

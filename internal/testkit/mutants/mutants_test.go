@@ -28,27 +28,29 @@ type guard struct {
 var quietFlags = []string{"-rapid.nofailfile", "-rapid.shrinktime=1ms"}
 
 var (
-	guardLog            = guard{folder: "internal/storage/wal", test: "TestAcknowledgedEntriesSurviveCrashes"}
-	guardRows           = guard{"internal/storage/rowcache", "TestPinnedRowsAreNeverLostAndNoRowIsEverStale", append([]string{"-rapid.checks=500"}, quietFlags...)}
-	guardEdges          = guard{"internal/shard/command", "TestEdgesAnswerLikeRedis", quietFlags}
-	guardCommands       = guard{"internal/shard/command", "TestCommandsMeanWhatTheModelSays", quietFlags}
-	guardVersions       = guard{"internal/shard/group", "TestVersionsAndTimeGoForwardOverCrashes", quietFlags}
-	guardRetries        = guard{"internal/shard/group", "TestARequestIsExecutedOnce", quietFlags}
-	guardTxns           = guard{"internal/shard/txn", "TestWhatIsDecidedHappensEverywhereAndNothingElseDoes", quietFlags}
-	guardMoves          = guard{folder: "internal/reshard/mover", test: "TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens"}
-	guardSim            = guard{folder: "internal/testkit/sim", test: "TestPromisesAreKeptWhateverHappens"}
-	guardSimContention  = guard{folder: "internal/testkit/sim", test: "TestTransactionsInEachOthersWayHappenOneAfterTheOther"}
-	guardFeed           = guard{folder: ".", test: "TestTheFeedFollowsKeysFromStoreToStore"}
-	guardTable          = guard{"table", "TestATableIsASortedListOfRowsWhateverItsLayout", append([]string{"-rapid.checks=500"}, quietFlags...)}
-	guardHistory        = guard{".", "TestHistoriesAreLinearizableOverCrashes", quietFlags}
-	guardCounter        = guard{"counter", "TestACounterIsOneNumber", quietFlags}
-	guardSimQueues      = guard{folder: "internal/testkit/sim", test: "TestQueuesKeepWhatTheyPromiseWhateverHappens"}
-	guardSimRounds      = guard{folder: "internal/testkit/sim", test: "TestTransactionsSeeWhoHasComeWhateverHappens"}
-	guardSimCounters    = guard{folder: "internal/testkit/sim", test: "TestSplitCountersAreExactWhateverHappens"}
-	guardQueue          = guard{"queue", "TestAQueueIsAList", quietFlags}
-	guardCounterRetries = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
-	guardSimSagas       = guard{folder: "internal/testkit/sim", test: "TestSagasEndWholeOrUndoneWhateverHappens"}
-	guardSagas          = guard{folder: "saga/machine", test: "TestEverySagaEndsWholeOrUndoneWhateverHappens"}
+	guardLog             = guard{folder: "internal/storage/wal", test: "TestAcknowledgedEntriesSurviveCrashes"}
+	guardRows            = guard{"internal/storage/rowcache", "TestPinnedRowsAreNeverLostAndNoRowIsEverStale", append([]string{"-rapid.checks=500"}, quietFlags...)}
+	guardEdges           = guard{"internal/shard/command", "TestEdgesAnswerLikeRedis", quietFlags}
+	guardCommands        = guard{"internal/shard/command", "TestCommandsMeanWhatTheModelSays", quietFlags}
+	guardVersions        = guard{"internal/shard/group", "TestVersionsAndTimeGoForwardOverCrashes", quietFlags}
+	guardRetries         = guard{"internal/shard/group", "TestARequestIsExecutedOnce", quietFlags}
+	guardTxns            = guard{"internal/shard/txn", "TestWhatIsDecidedHappensEverywhereAndNothingElseDoes", quietFlags}
+	guardMoves           = guard{folder: "internal/reshard/mover", test: "TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens"}
+	guardSim             = guard{folder: "internal/testkit/sim", test: "TestPromisesAreKeptWhateverHappens"}
+	guardSimContention   = guard{folder: "internal/testkit/sim", test: "TestTransactionsInEachOthersWayHappenOneAfterTheOther"}
+	guardFeed            = guard{folder: ".", test: "TestTheFeedFollowsKeysFromStoreToStore"}
+	guardTable           = guard{"table", "TestATableIsASortedListOfRowsWhateverItsLayout", append([]string{"-rapid.checks=500"}, quietFlags...)}
+	guardHistory         = guard{".", "TestHistoriesAreLinearizableOverCrashes", quietFlags}
+	guardCounter         = guard{"counter", "TestACounterIsOneNumber", quietFlags}
+	guardSimQueues       = guard{folder: "internal/testkit/sim", test: "TestQueuesKeepWhatTheyPromiseWhateverHappens"}
+	guardSimRounds       = guard{folder: "internal/testkit/sim", test: "TestTransactionsSeeWhoHasComeWhateverHappens"}
+	guardSimCounters     = guard{folder: "internal/testkit/sim", test: "TestSplitCountersAreExactWhateverHappens"}
+	guardQueue           = guard{"queue", "TestAQueueIsAList", quietFlags}
+	guardCounterRetries  = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
+	guardSimSagas        = guard{folder: "internal/testkit/sim", test: "TestSagasEndWholeOrUndoneWhateverHappens"}
+	guardHotKey          = guard{folder: "internal/server", test: "TestHeat_HotKey_IsFirstWithItsShareAndItsClient"}
+	guardHotKeyOfProgram = guard{folder: ".", test: "TestHeat_HotKeyOfAProgram_IsKnown"}
+	guardSagas           = guard{folder: "saga/machine", test: "TestEverySagaEndsWholeOrUndoneWhateverHappens"}
 )
 
 // moduleRoot is where the module is.
@@ -66,6 +68,16 @@ var mutants = map[string][]guard{
 	"wal-forgets-its-size":     {{folder: "internal/storage/wal", test: "TestLog_SegmentsGrowWithTheLogAndStayLarge"}},
 	"wal-release-in-use":       {{folder: "internal/storage/wal", test: "TestReleaseMemory_KeepsWhatIsInUse"}},
 	"wal-progress-not-written": {{folder: "internal/storage/store", test: "TestLog_RandomDamage_IsRefusedOrHarmless"}},
+
+	"heat-unit-or-batch-not-sampled":       {guardHotKey},
+	"heat-tasks-not-sampled":               {guardHotKey},
+	"heat-streams-weigh-one":               {guardHotKey},
+	"heat-client-without-its-name":         {guardHotKey},
+	"heat-reads-of-windows-by-bytes-alone": {guardHotKey},
+	"heat-never-collected":                 {guardHotKey},
+	"heat-program-writes-not-sampled":      {guardHotKeyOfProgram},
+	"load-timed-in-a-pattern":              {guardHotKeyOfProgram},
+	"heat-on-though-off":                   {{folder: ".", test: "TestHeat_Off_ProgramIsNotSampled"}},
 
 	"node-emptied-keyspace-stays-open": {{folder: "internal/node", test: "TestAKeyspaceIsClosedBeforeItIsEmptied"}},
 	"node-folded-before-cleared":       {{folder: "internal/node", test: "TestShardsAreFoldedWhenNobodyNeedsThem"}},

@@ -25,7 +25,7 @@ const memoryLayers = 8
 func Open(dir string, o cleave.Options, disk store.FS) (*cleave.DB, error) {
 	no := node.Options{
 		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.QueueLimit, Refuse: o.FailWhenFull, Remember: o.RequestTTL,
-		Durability: wal.Durability(o.Durability), Log: o.Logger,
+		Durability: wal.Durability(o.Durability), Log: o.Logger, HeatOff: o.HeatOff,
 		Store: store.Options{
 			SegmentBytes: segmentBytes, CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes,
 			Preload: o.Preload, Linger: time.Second, AcceptLoss: o.AcceptDataLoss, Report: func(string) {},

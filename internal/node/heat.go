@@ -1,0 +1,106 @@
+package node
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/cleavekv/cleave/hash"
+	"github.com/cleavekv/cleave/heat"
+	"github.com/cleavekv/cleave/partition"
+)
+
+const (
+	// heatBuckets is how many buckets of keys the evenness of the load is judged by. A window has some thousand sampled
+	// operations where there is load: with more buckets than that, chance would look like unevenness.
+	heatBuckets = 1024
+	// sharedHeatRecorders is how many recorders goroutines share. One operation of 128 is recorded, in half a
+	// microsecond: with two, goroutines that do ten million operations a second seldom wait for each other.
+	sharedHeatRecorders = 2
+)
+
+// nodeHeat is which keys and ranges are asked for, as a sample of operations. Its keys are positions, so that ranges and
+// cuts are those of the partition map. All of it is in memory, bounded, and gone when the process ends.
+type nodeHeat struct {
+	meter  *heat.Meter
+	shared *heat.SharedRecorder
+	keyMap *heat.Map
+	// began and beganAt are the moment that times of the meter and the map are counted from: as one of the clock that
+	// never goes back, and as the time since 1970.
+	began   time.Time
+	beganAt time.Duration
+}
+
+func newNodeHeat(wallMS int64) (*nodeHeat, error) {
+	h := &nodeHeat{began: time.Now(), beganAt: time.Duration(wallMS) * time.Millisecond}
+	var err error
+	if h.keyMap, err = heat.NewMap(heat.MapOptions{Seed: rand.Uint64()}); err != nil {
+		return nil, err
+	}
+	if h.meter, err = heat.NewMeter(heat.Options{Slots: heatBuckets, Map: h.keyMap, Seed: rand.Uint64()}); err != nil {
+		return nil, err
+	}
+	h.shared, err = h.meter.NewSharedRecorder(sharedHeatRecorders, rand.Uint64)
+	return h, err
+}
+
+// now is the time of the meter and of the map: since 1970, and it never goes back.
+func (h *nodeHeat) now() time.Duration { return h.beganAt + time.Since(h.began) }
+
+// Heat returns the meter of hot keys and ranges, whose keys are positions; nil with [Options.HeatOff].
+func (n *Node) Heat() *heat.Meter {
+	if n.heat == nil {
+		return nil
+	}
+	return n.heat.meter
+}
+
+// HeatMap returns what was asked by time since 1970 and by position; nil with [Options.HeatOff].
+func (n *Node) HeatMap() *heat.Map {
+	if n.heat == nil {
+		return nil
+	}
+	return n.heat.keyMap
+}
+
+// SharedHeat returns the recorder for goroutines that have none of their own; nil with [Options.HeatOff]. What it samples
+// is recorded by [Node.RecordAccess].
+func (n *Node) SharedHeat() *heat.SharedRecorder {
+	if n.heat == nil {
+		return nil
+	}
+	return n.heat.shared
+}
+
+// RecordAccess records an operation of the sample of SharedHeat, which stands for so many. Its key is a position.
+func (n *Node) RecordAccess(a *heat.Access, weight float64) {
+	a.Slot = n.HeatBucket(a.Key)
+	n.heat.shared.Record(a, weight)
+}
+
+// HeatBucket returns the bucket of a position by which the evenness of the load is judged: slots in a row for a hash
+// keyspace, because it is they that have a place, and a hash of the key for a range keyspace.
+func (n *Node) HeatBucket(p partition.Position) uint16 {
+	id, err := partition.IDOf(p)
+	if err != nil {
+		return 0
+	}
+	if k := n.KeyspaceByID(id); k != nil && k.Kind == partition.Hash {
+		return uint16(k.SlotAt(p) * heatBuckets / k.SlotCount())
+	}
+	return uint16(hash.XXH3(p).Uint64() % heatBuckets)
+}
+
+// CollectHeat adds up what was recorded since the last call. The node calls it once a second.
+func (n *Node) CollectHeat() {
+	if n.heat != nil {
+		n.heat.meter.Collect(n.heat.now())
+	}
+}
+
+// HeatBytes is how much memory the meter, its recorders and the map take, about.
+func (n *Node) HeatBytes() int {
+	if n.heat == nil {
+		return 0
+	}
+	return n.heat.meter.Bytes() + n.heat.keyMap.Bytes()
+}
