@@ -123,6 +123,11 @@ func (r *Records) DropRecord() { r.values = r.values[:r.firstPending()] }
 // Skip counts a record that cannot be read, and names what is wrong with it.
 func (r *Records) Skip(p Problem) {
 	r.skipped++
+	r.Note(p)
+}
+
+// Note names a problem that no record is skipped for.
+func (r *Records) Note(p Problem) {
 	if len(r.problems) < maxNamedProblems {
 		r.problems = append(r.problems, p)
 	}
@@ -136,7 +141,7 @@ func (r *Records) Len() int { return len(r.ends) }
 
 // Problem is something in the input that is not as it should be.
 type Problem struct {
-	// Line is the line of the input on which the record begins, from 1 on.
+	// Line is the line of the input on which the record begins, from 1 on; 0 if all of the input is meant.
 	Line int64 `json:"line"`
 	// Column is the name or number of the column; empty if the whole record is meant.
 	Column string `json:"column,omitempty"`
@@ -146,6 +151,9 @@ type Problem struct {
 
 // String returns the problem with its place.
 func (p Problem) String() string {
+	if p.Line == 0 {
+		return fmt.Sprintf("column %s: %s", p.Column, p.What)
+	}
 	if p.Column == "" {
 		return fmt.Sprintf("line %d: %s", p.Line, p.What)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave/advisor"
 	"github.com/cleavekv/cleave/advisor/csvfile"
 	"github.com/cleavekv/cleave/advisor/jsonlfile"
+	"github.com/cleavekv/cleave/advisor/parquetfile"
 	"github.com/cleavekv/cleave/internal/ops/output"
 	"github.com/cleavekv/cleave/internal/ops/terminal"
 	"github.com/cleavekv/cleave/partition"
@@ -37,8 +38,8 @@ func newAdviseCommand() *cobra.Command {
 		Short: "Find the key that records of a file are best sharded by",
 		Long: `Find the key that records of a file are best sharded by.
 
-FILE is CSV with a header, or JSON lines; - is stdin. Its records are read once,
-in bounded memory, and should be in the order in which they were written: that
+FILE is CSV with a header, JSON lines, or Parquet; - is stdin. Its records are
+read once, in bounded memory, and should be in the order in which they were written: that
 shows where writes go at one moment. Candidates are placed on shards as a server
 would place them.
 
@@ -54,7 +55,7 @@ grade is D or F. Interrupted, it reports what the records so far show.`,
   cleave advise events.jsonl --shards 32 --current created_at --layout range
   cleave advise orders.csv --queries queries.jsonl -o json
   cleave advise orders.csv --candidates 'customer;(region, day(ts)) | id'`,
-		Args: oneNamedArg("a file of CSV or JSON lines, such as orders.csv"),
+		Args: oneNamedArg("a file of CSV, JSON lines or Parquet, such as orders.csv"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
@@ -67,14 +68,14 @@ grade is D or F. Interrupted, it reports what the records so far show.`,
 	flags.IntVar(&f.options.Shards, "shards", 16, "how many shards there are to be")
 	flags.StringVar(&f.options.Current, "current", "", "`layout` of the key in use, of a hash keyspace unless --layout\nsays range")
 	flags.StringVar(&f.queries, "queries", "", "`file` of what programs ask: JSON lines with op, filter, columns,\nset, txn and count")
-	flags.StringVar(&f.fileFormat, "format", "", "csv or jsonl (default by the name of the file)")
+	flags.StringVar(&f.fileFormat, "format", "", "csv, jsonl or parquet (default by the name of the file)")
 	flags.BoolVar(&f.noHeader, "no-header", false, "the first record of a CSV is data; columns are c1, c2, …")
 	flags.BoolVar(&f.strict, "strict", false, "fail at the first record that cannot be read, rather than skip it")
 	flags.VarP(&f.output, "output", "o", "form of the output")
 	completeFlags(cmd, map[string]cobra.CompletionFunc{
 		"output": completeOutput, "queries": completeFiles,
 		"layout": cobra.FixedCompletions([]cobra.Completion{"hash", "range"}, cobra.ShellCompDirectiveNoFileComp),
-		"format": cobra.FixedCompletions([]cobra.Completion{"csv", "jsonl"}, cobra.ShellCompDirectiveNoFileComp),
+		"format": cobra.FixedCompletions([]cobra.Completion{"csv", "jsonl", "parquet"}, cobra.ShellCompDirectiveNoFileComp),
 	})
 	return cmd
 }
@@ -88,9 +89,9 @@ func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
 		return err
 	}
 	defer file.Close()
-	src, err := f.newSource(name, file)
+	src, err := f.newSource(name, file, size)
 	if err != nil {
-		return err
+		return toAdviseError(cmd.Context(), name, err)
 	}
 	ctx, stop := signalContext(cmd)
 	defer stop()
@@ -161,7 +162,7 @@ func openRecords(cmd *cobra.Command, name string) (io.ReadCloser, int64, error) 
 	}
 	info, err := file.Stat()
 	if err == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a directory: name a file of CSV or JSON lines", name)
+		err = fmt.Errorf("%s is a directory: name a file of CSV, JSON lines or Parquet", name)
 	}
 	if err != nil {
 		file.Close()
@@ -171,27 +172,36 @@ func openRecords(cmd *cobra.Command, name string) (io.ReadCloser, int64, error) 
 }
 
 // newSource returns what reads the file's format.
-func (f *adviseFlags) newSource(name string, r io.Reader) (advisor.Source, error) {
+func (f *adviseFlags) newSource(name string, r io.Reader, size int64) (advisor.Source, error) {
 	format := f.fileFormat
 	if format == "" {
-		format = map[string]string{".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}[strings.ToLower(filepath.Ext(name))]
+		format = map[string]string{".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet"}[strings.ToLower(filepath.Ext(name))]
+	}
+	if f.noHeader && format != "csv" {
+		return nil, usageError{errors.New("--no-header is for CSV: other formats have none")}
 	}
 	switch format {
 	case "csv":
 		return csvfile.NewReader(r, csvfile.Options{NoHeader: f.noHeader, Strict: f.strict}), nil
-	case "jsonl":
-		if f.noHeader {
-			return nil, usageError{errors.New("--no-header is for CSV: JSON lines have no header")}
+	case "parquet":
+		file, ok := r.(*os.File)
+		if !ok {
+			return nil, usageError{errors.New("Parquet is read from its end: name a file in place of stdin")}
 		}
+		return parquetfile.NewReader(file, size)
+	case "jsonl":
 		return jsonlfile.NewReader(r, jsonlfile.Options{Strict: f.strict}), nil
 	case "":
-		return nil, usageError{fmt.Errorf("%s: the name does not show what it is: say --format csv or --format jsonl", name)}
+		return nil, usageError{fmt.Errorf("%s: the name does not show what it is: say --format csv, jsonl or parquet", name)}
 	}
-	return nil, usageError{fmt.Errorf("--format %s: want csv or jsonl", format)}
+	return nil, usageError{fmt.Errorf("--format %s: want csv, jsonl or parquet", format)}
 }
 
 // toAdviseError names what is wrong as the command line has it.
 func toAdviseError(ctx context.Context, name string, err error) error {
+	if errors.As(err, &usageError{}) {
+		return err
+	}
 	usage := errors.Is(err, advisor.ErrOptions) || errors.Is(err, advisor.ErrCandidate) || errors.Is(err, advisor.ErrQuery)
 	switch {
 	case usage:
@@ -204,7 +214,7 @@ func toAdviseError(ctx context.Context, name string, err error) error {
 
 // trimAdvise takes the names of the packages out of an error.
 func trimAdvise(err error) error {
-	return errors.New(strings.NewReplacer("advise: ", "", "csvfile: ", "", "jsonlfile: ", "", "key: bad layout", "bad layout").Replace(err.Error()))
+	return errors.New(strings.NewReplacer("advise: ", "", "csvfile: ", "", "jsonlfile: ", "", "parquetfile: ", "", "key: bad layout", "bad layout").Replace(err.Error()))
 }
 
 // shownCandidates is how many a table has. JSON has all.

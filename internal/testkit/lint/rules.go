@@ -182,6 +182,8 @@ var dependencyHomes = []struct {
 	{"github.com/pelletier/go-toml", []string{"internal/ops/config"}, "the settings hide the language of their file"},
 	{"go.opentelemetry.io", []string{"internal/ops/tracing"}, "who embeds the store does not take a tracer along"},
 	{"github.com/prometheus", []string{"internal/ops/admin"}, "who embeds the store chooses what it reports its figures with"},
+	{"github.com/parquet-go", []string{"advisor/parquetfile"}, "the advisor takes along only the sources that a program uses"},
+	{"github.com/jackc/pgx", []string{"advisor/postgres"}, "the advisor takes along only the sources that a program uses"},
 	{"golang.org/x/term", []string{"internal/ops/terminal"}, "one package knows whether there is a person to ask"},
 }
 
