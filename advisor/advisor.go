@@ -33,6 +33,9 @@ type Options struct {
 	Current string
 	// Queries are what programs ask. Without them, how well keys suit queries is not known.
 	Queries []Query
+	// Fraction is the share of all records that the source has, if it is a sample. Default 1. The bytes
+	// of keys are those of all records.
+	Fraction float64
 	// Now is the present, which times in identifiers lie around. Default time.Now.
 	Now time.Time
 	// Workers is how many goroutines parse and count. Default as many as there are processors, at most
@@ -203,6 +206,12 @@ func (o *Options) setDefaults() error {
 	if o.Shards < 2 || o.Shards > maxShards {
 		return fmt.Errorf("%w: %d shards; use 2 to %d", ErrOptions, o.Shards, maxShards)
 	}
+	if o.Fraction == 0 {
+		o.Fraction = 1
+	}
+	if o.Fraction < 0 || o.Fraction > 1 {
+		return fmt.Errorf("%w: the fraction %v; use more than 0, up to 1", ErrOptions, o.Fraction)
+	}
 	if o.Workers < 0 {
 		return fmt.Errorf("%w: %d workers", ErrOptions, o.Workers)
 	}
@@ -360,6 +369,9 @@ func (a *analysis) newResult(c *candidate) Result {
 	r.Create = fmt.Sprintf("cleave keyspace create NAME --%s --layout '%s'", r.Kind, r.Layout)
 	return r
 }
+
+// allBytes returns the bytes of all records, of which the source may have a sample.
+func (a *analysis) allBytes() float64 { return float64(a.bytes) / a.options.Fraction }
 
 // isTooSmall reports whether there are too few rows for a verdict.
 func (a *analysis) isTooSmall() bool {

@@ -39,7 +39,7 @@ func (a *analysis) score(c *candidate, fit *QueryFit) (Scores, float64) {
 		Cardinality: cardinalityScore(float64(p.keys) / float64(a.options.Shards)),
 		Balance:     min(1, evenEnough/p.skews[0].Value),
 		Writes:      unknownScore,
-		LargestKey:  min(1, key.DefaultPartitionBytes/max(1, p.largestKey.Value*float64(a.bytes))),
+		LargestKey:  min(1, key.DefaultPartitionBytes/max(1, p.largestKey.Value*a.allBytes())),
 		Presence:    p.present.Value,
 		Queries:     unknownScore,
 		Stability:   unknownScore,
@@ -182,7 +182,7 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 	case least == s.Local:
 		sentence = fmt.Sprintf("%.0f %% of transactions cross shards", 100*r.Queries.CrossShard)
 	case least == s.LargestKey:
-		sentence = fmt.Sprintf("one key has %.0f MB and cannot be split", p.largestKey.Value*float64(a.bytes)/1e6)
+		sentence = fmt.Sprintf("one key has %.0f MB and cannot be split", p.largestKey.Value*a.allBytes()/1e6)
 	default:
 		sentence = fmt.Sprintf("the fullest shard has %.1f times the mean; one key alone is %.1f times", p.skews[0].Value, p.largestKey.Value*shards)
 	}

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// Source reads records in the order in which they were written. Packages advisor/csvfile and
-// advisor/jsonlfile have sources; any program can have its own.
+// Source reads records in the order in which they were written. Packages below this
+// one have sources for files and databases; any program can have its own.
 type Source interface {
 	// Next fills empty records with the next ones, about a MiB of them at most, or leaves that to a
 	// function by [Records.ParseLater]. It returns io.EOF, and no records, at the end. It is called by

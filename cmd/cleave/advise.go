@@ -5,18 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cleavekv/cleave/advisor"
-	"github.com/cleavekv/cleave/advisor/csvfile"
-	"github.com/cleavekv/cleave/advisor/jsonlfile"
-	"github.com/cleavekv/cleave/advisor/parquetfile"
+	"github.com/cleavekv/cleave/advisor/postgres"
 	"github.com/cleavekv/cleave/internal/ops/output"
 	"github.com/cleavekv/cleave/internal/ops/terminal"
 	"github.com/cleavekv/cleave/partition"
@@ -28,18 +24,22 @@ type adviseFlags struct {
 	candidates, layout  string
 	queries, fileFormat string
 	strict, noHeader    bool
+	table               string
+	sample              float64
 	output              output.Format
 }
 
 func newAdviseCommand() *cobra.Command {
 	var f adviseFlags
 	cmd := &cobra.Command{
-		Use:   "advise FILE",
-		Short: "Find the key that records of a file are best sharded by",
-		Long: `Find the key that records of a file are best sharded by.
+		Use:   "advise FILE|URL",
+		Short: "Find the key that records are best sharded by",
+		Long: `Find the key that records are best sharded by.
 
-FILE is CSV with a header, JSON lines, or Parquet; - is stdin. Its records are
-read once, in bounded memory, and should be in the order in which they were written: that
+FILE is CSV with a header, JSON lines, or Parquet; - is stdin. URL is that of a
+PostgreSQL database, with --table. Nothing is written there; what is asked of the
+table comes from pg_stat_statements, if there is one. Records are read once, in
+bounded memory, and should be in the order in which they were written: that
 shows where writes go at one moment. Candidates are placed on shards as a server
 would place them.
 
@@ -54,8 +54,9 @@ grade is D or F. Interrupted, it reports what the records so far show.`,
 		Example: `  cleave advise orders.csv
   cleave advise events.jsonl --shards 32 --current created_at --layout range
   cleave advise orders.csv --queries queries.jsonl -o json
+  cleave advise postgres://me@db/shop --table orders --sample 5
   cleave advise orders.csv --candidates 'customer;(region, day(ts)) | id'`,
-		Args: oneNamedArg("a file of CSV, JSON lines or Parquet, such as orders.csv"),
+		Args: oneNamedArg("a file of CSV, JSON lines or Parquet, such as orders.csv, or postgres://…"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
@@ -69,6 +70,8 @@ grade is D or F. Interrupted, it reports what the records so far show.`,
 	flags.StringVar(&f.options.Current, "current", "", "`layout` of the key in use, of a hash keyspace unless --layout\nsays range")
 	flags.StringVar(&f.queries, "queries", "", "`file` of what programs ask: JSON lines with op, filter, columns,\nset, txn and count")
 	flags.StringVar(&f.fileFormat, "format", "", "csv, jsonl or parquet (default by the name of the file)")
+	flags.StringVar(&f.table, "table", "", "`table` of the PostgreSQL database")
+	flags.Float64Var(&f.sample, "sample", 0, "read only so many `percent` of the table's pages")
 	flags.BoolVar(&f.noHeader, "no-header", false, "the first record of a CSV is data; columns are c1, c2, …")
 	flags.BoolVar(&f.strict, "strict", false, "fail at the first record that cannot be read, rather than skip it")
 	flags.VarP(&f.output, "output", "o", "form of the output")
@@ -84,30 +87,23 @@ func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
 	if err := f.fillOptions(); err != nil {
 		return err
 	}
-	file, size, err := openRecords(cmd, name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	src, err := f.newSource(name, file, size)
-	if err != nil {
-		return toAdviseError(cmd.Context(), name, err)
-	}
 	ctx, stop := signalContext(cmd)
 	defer stop()
-	line := newTerminal(cmd).NewProgress()
-	f.options.Progress = func(p advisor.Progress) {
-		fraction := -1.0
-		if size > 0 {
-			fraction = float64(p.Input) / float64(size)
-		}
-		line.Show(fraction, fmt.Sprintf("%s, %s", output.Plural(p.Rows, "row"), output.Bytes(p.Input)))
-	}
-	report, err := advisor.Analyze(ctx, src, f.options)
-	line.End(false)
+	in, err := f.openInput(ctx, cmd, name)
 	if err != nil {
 		return toAdviseError(ctx, name, err)
 	}
+	defer in.close()
+	line := newTerminal(cmd).NewProgress()
+	f.options.Progress = func(p advisor.Progress) {
+		line.Show(in.fraction(p), fmt.Sprintf("%s, %s", output.Plural(p.Rows, "row"), output.Bytes(p.Input)))
+	}
+	report, err := advisor.Analyze(ctx, in.src, f.options)
+	line.End(false)
+	if err != nil {
+		return toAdviseError(ctx, in.name, err)
+	}
+	report.Notes = append(report.Notes, in.notes...)
 	width := terminal.Width(cmd.OutOrStdout())
 	if err := output.WriteOne(cmd.OutOrStdout(), f.output, report, func(r *advisor.Report) string { return formatAdvice(r, width) }); err != nil {
 		return err
@@ -151,70 +147,30 @@ func (f *adviseFlags) fillOptions() error {
 	return nil
 }
 
-// openRecords opens a file, or stdin. The size is 0 if it is not known.
-func openRecords(cmd *cobra.Command, name string) (io.ReadCloser, int64, error) {
-	if name == "-" {
-		return io.NopCloser(cmd.InOrStdin()), 0, nil
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, 0, usageError{err}
-	}
-	info, err := file.Stat()
-	if err == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a directory: name a file of CSV, JSON lines or Parquet", name)
-	}
-	if err != nil {
-		file.Close()
-		return nil, 0, usageError{err}
-	}
-	return file, info.Size(), nil
-}
-
-// newSource returns what reads the file's format.
-func (f *adviseFlags) newSource(name string, r io.Reader, size int64) (advisor.Source, error) {
-	format := f.fileFormat
-	if format == "" {
-		format = map[string]string{".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet"}[strings.ToLower(filepath.Ext(name))]
-	}
-	if f.noHeader && format != "csv" {
-		return nil, usageError{errors.New("--no-header is for CSV: other formats have none")}
-	}
-	switch format {
-	case "csv":
-		return csvfile.NewReader(r, csvfile.Options{NoHeader: f.noHeader, Strict: f.strict}), nil
-	case "parquet":
-		file, ok := r.(*os.File)
-		if !ok {
-			return nil, usageError{errors.New("Parquet is read from its end: name a file in place of stdin")}
-		}
-		return parquetfile.NewReader(file, size)
-	case "jsonl":
-		return jsonlfile.NewReader(r, jsonlfile.Options{Strict: f.strict}), nil
-	case "":
-		return nil, usageError{fmt.Errorf("%s: the name does not show what it is: say --format csv, jsonl or parquet", name)}
-	}
-	return nil, usageError{fmt.Errorf("--format %s: want csv, jsonl or parquet", format)}
-}
-
 // toAdviseError names what is wrong as the command line has it.
 func toAdviseError(ctx context.Context, name string, err error) error {
 	if errors.As(err, &usageError{}) {
 		return err
 	}
-	usage := errors.Is(err, advisor.ErrOptions) || errors.Is(err, advisor.ErrCandidate) || errors.Is(err, advisor.ErrQuery)
+	if errors.Is(err, postgres.ErrUnreachable) {
+		return exitError{exitUnreachable, trimAdvise(err)}
+	}
+	usage := errors.Is(err, postgres.ErrOptions) || errors.Is(err, postgres.ErrNoTable) || errors.Is(err, advisor.ErrOptions) || errors.Is(err, advisor.ErrCandidate) || errors.Is(err, advisor.ErrQuery)
 	switch {
 	case usage:
 		return usageError{trimAdvise(err)}
 	case ctx.Err() != nil && errors.Is(err, advisor.ErrNoRows):
 		return errInterrupted
 	}
+	if isDatabase(name) {
+		return trimAdvise(err) // it names the table, and a URL may have a password
+	}
 	return fmt.Errorf("%s: %w", name, trimAdvise(err))
 }
 
 // trimAdvise takes the names of the packages out of an error.
 func trimAdvise(err error) error {
-	return errors.New(strings.NewReplacer("advise: ", "", "csvfile: ", "", "jsonlfile: ", "", "parquetfile: ", "", "key: bad layout", "bad layout").Replace(err.Error()))
+	return errors.New(strings.NewReplacer("advise: ", "", "csvfile: ", "", "jsonlfile: ", "", "parquetfile: ", "", "postgres: ", "", "key: bad layout", "bad layout").Replace(err.Error()))
 }
 
 // shownCandidates is how many a table has. JSON has all.

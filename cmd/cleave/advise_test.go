@@ -109,6 +109,10 @@ func TestAdvise_ErrorsSayWhatToDo(t *testing.T) {
 		{[]string{write("bad.jsonl", "{\"a\"}\n")}, exitFailed, "line 1: byte 5: want ':'"},
 		{[]string{write("parquet.csv", "PAR1\x00\n")}, exitFailed, "not CSV"},
 		{[]string{write("bad.parquet", "PAR1")}, exitFailed, "not a whole Parquet file"},
+		{[]string{"postgres://127.0.0.1:1/x?connect_timeout=5"}, exitUsage, "name the table of the database with --table"},
+		{[]string{"postgres://me:secret@127.0.0.1:1/x?connect_timeout=5", "--table", "t"}, exitUnreachable, "cannot connect"},
+		{[]string{"postgres://127.0.0.1:1/x", "--table", "t", "--sample", "200"}, exitUsage, "200 percent"},
+		{[]string{good, "--table", "t"}, exitUsage, "is a file"},
 		{[]string{"-", "--format", "parquet"}, exitUsage, "name a file in place of stdin"},
 		{[]string{good, "--candidates", "customer,nothing"}, exitUsage, "there is no column nothing; there are id, customer, region"},
 		{[]string{good, "--candidates", "day(customer)"}, exitUsage, "the values of customer are no times"},
@@ -124,7 +128,7 @@ func TestAdvise_ErrorsSayWhatToDo(t *testing.T) {
 		{[]string{write("x.jsonl", "{\"a\":1}\n"), "--no-header"}, exitUsage, "other formats have none"},
 	} {
 		code, stdout, stderr := runCommand(append([]string{"advise"}, c.args...)...)
-		if code != c.code || stdout != "" || !strings.Contains(stderr, c.want) {
+		if code != c.code || stdout != "" || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "secret") {
 			t.Errorf("advise %q: exit %d, stdout %q, stderr %q, want exit %d and %q", c.args, code, stdout, stderr, c.code, c.want)
 		}
 	}
