@@ -216,6 +216,9 @@ func (s *Store) maybeReleaseMemory() {
 	}
 	s.log.ReleaseMemory()
 	s.table.ReclaimFree()
+	if m, ok := s.opts.FS.(*memoryFS); ok {
+		m.releaseMemory()
+	}
 }
 
 // forgetFlushed makes Pebble give up the memory of batches that it has flushed. Its queue of them is an

@@ -72,10 +72,6 @@ type Options struct {
 	Preload bool
 }
 
-// NewMemFS returns a file system for Options.FS that keeps everything in memory.
-// A store on it is gone with the process.
-func NewMemFS() FS { return vfs.NewMem() }
-
 const (
 	minCacheBytes   = 64 << 10
 	minSegmentBytes = 64 << 10

@@ -346,6 +346,7 @@ func (s *Store) openLog() error {
 		Chunks:       2*(s.opts.Chunks+1) + maxSnapshotChunks, // see maxSnapshotChunks
 		MinFree:      minFreeSegments * s.opts.SegmentBytes,
 		Restored:     s.dir.isBackup,
+		ZerosAreFree: isMemoryFS(s.opts.FS),
 		Retain:       s.opts.RetainBytes,
 		Publish:      s.publishFrame,
 		Seal:         s.sealChunk,

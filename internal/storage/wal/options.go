@@ -65,6 +65,10 @@ type Options struct {
 	// Reserve is how many segments are kept for urgent entries when the disk is
 	// full. Default 1; negative keeps none.
 	Reserve int
+	// ZerosAreFree means that zeros take no room in FS until something else is written there, as in
+	// memory. Then segments that were given back are removed, and new ones made, since the bytes
+	// of the old ones would take room until they are used.
+	ZerosAreFree bool
 	// MinFree is how many bytes of the disk the log leaves to others: with less than
 	// that the disk counts as full. Default 0.
 	MinFree int64

@@ -360,7 +360,7 @@ const maxReady = maxManifestSegments / 4
 // popReusableSpare takes a spare file that is worth a new name, if there is one. As many
 // are kept as one burst of the consumer can give back. l.mu is held.
 func (l *Log) popReusableSpare() *segment {
-	if len(l.ready) >= min(l.o.Reserve+l.o.Chunks, maxReady) {
+	if l.o.ZerosAreFree || len(l.ready) >= min(l.o.Reserve+l.o.Chunks, maxReady) {
 		return nil
 	}
 	least := l.nextSegmentBytes()

@@ -66,6 +66,7 @@ var mutants = map[string][]guard{
 	"wal-stale-bytes-replayed": {guardLog},
 	"wal-recycle-early":        {guardLog},
 	"wal-forgets-its-size":     {{folder: "internal/storage/wal", test: "TestLog_SegmentsGrowWithTheLogAndStayLarge"}},
+	"wal-keeps-used-memory":    {{folder: "internal/storage/store", test: "TestMemoryFS_TheLogTakesWhatItHolds"}},
 	"wal-release-in-use":       {{folder: "internal/storage/wal", test: "TestReleaseMemory_KeepsWhatIsInUse"}},
 	"wal-progress-not-written": {{folder: "internal/storage/store", test: "TestLog_RandomDamage_IsRefusedOrHarmless"}},
 
@@ -141,6 +142,8 @@ var mutants = map[string][]guard{
 	"command-overlay-skipped": {guardEdges, guardCommands},
 	"command-expired-visible": {guardEdges, guardCommands},
 
+	"store-memory-file-freed-early":     {{folder: "internal/storage/store", test: "TestMemoryFS_ZerosTakeNoMemoryAndFilesGiveTheirsBack"}},
+	"store-memory-file-keeps-old-bytes": {{folder: "internal/storage/store", test: "TestMemoryFS_IsAFileSystem"}},
 	"store-fill-stale":                  {{folder: "internal/storage/store", test: "TestASlowReadDoesNotBringBackAnOldRow"}},
 	"store-all-wait-for-the-disk":       {{folder: "internal/storage/store", test: "TestFewWaitForADisk"}},
 	"store-crashes-pile-up":             {{folder: "internal/storage/store", test: "TestCrashesDoNotPileUp"}},
