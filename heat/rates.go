@@ -14,6 +14,11 @@ var ErrOptions = errors.New("heat: bad options")
 // Counts is what a shard has been asked since some beginning. They only grow.
 type Counts struct {
 	Reads, Writes uint64
+	// ScanReads are those of Reads that are rows of scans.
+	ScanReads uint64
+	// CrossShard is operations of transactions over several shards, and Conflicts how often a transaction was repeated, or
+	// waited, because of another one on a key of this shard.
+	CrossShard, Conflicts uint64
 	// BytesIn and BytesOut are those of requests and of replies.
 	BytesIn, BytesOut uint64
 	// Errors are operations whose reply is an error.
@@ -25,6 +30,8 @@ type Counts struct {
 // Rate is what a shard is asked in a second.
 type Rate struct {
 	Reads, Writes, BytesIn, BytesOut, Errors float64
+	// ScanReads, CrossShard and Conflicts are those of Counts.
+	ScanReads, CrossShard, Conflicts float64
 	// Service is the seconds of work in a second: 1 is a processor that does nothing else.
 	Service float64
 }
@@ -45,6 +52,7 @@ func rateBetween(from, to Counts, interval time.Duration) Rate {
 	return Rate{
 		Reads: perSecond(from.Reads, to.Reads), Writes: perSecond(from.Writes, to.Writes),
 		BytesIn: perSecond(from.BytesIn, to.BytesIn), BytesOut: perSecond(from.BytesOut, to.BytesOut),
+		ScanReads: perSecond(from.ScanReads, to.ScanReads), CrossShard: perSecond(from.CrossShard, to.CrossShard), Conflicts: perSecond(from.Conflicts, to.Conflicts),
 		Errors: perSecond(from.Errors, to.Errors), Service: perSecond(uint64(max(from.Service, 0)), uint64(max(to.Service, 0))) / 1e9,
 	}
 }
@@ -54,6 +62,7 @@ func blend(a, b Rate, share float64) Rate {
 	mix := func(a, b float64) float64 { return a + share*(b-a) }
 	return Rate{
 		Reads: mix(a.Reads, b.Reads), Writes: mix(a.Writes, b.Writes), BytesIn: mix(a.BytesIn, b.BytesIn),
+		ScanReads: mix(a.ScanReads, b.ScanReads), CrossShard: mix(a.CrossShard, b.CrossShard), Conflicts: mix(a.Conflicts, b.Conflicts),
 		BytesOut: mix(a.BytesOut, b.BytesOut), Errors: mix(a.Errors, b.Errors), Service: mix(a.Service, b.Service),
 	}
 }
@@ -61,7 +70,7 @@ func blend(a, b Rate, share float64) Rate {
 // ShardRates keeps the rates of shards over exponential windows. In a window of half-life h, what was asked h ago
 // counts half as much as what is asked at the moment. It is no clock, and belongs to one goroutine at a time.
 //
-// It takes about 60 bytes for each shard and window, and forgets shards that [ShardRates.Record] is not given.
+// It takes about 80 bytes for each shard and window, and forgets shards that [ShardRates.Record] is not given.
 type ShardRates[ID comparable] struct {
 	halfLives []time.Duration
 	at        time.Duration // of the last Record

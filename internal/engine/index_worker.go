@@ -328,7 +328,7 @@ func (db *DB) scanKeyPage(ctx context.Context, k *node.Keyspace, span partition.
 		}
 		span = SpanBehind(k, span, key, false)
 	}
-	for item, err := range db.Scan(ctx, k, ScanOptions{Span: span, Limit: limit + 1, KeysOnly: true}) {
+	for item, err := range db.Scan(ctx, k, ScanOptions{Span: span, Limit: limit + 1, KeysOnly: true, Uncounted: true}) {
 		if err != nil {
 			return nil, nil, err
 		}

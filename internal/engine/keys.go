@@ -18,7 +18,7 @@ func (db *DB) ScanKeys(ctx context.Context, k *node.Keyspace, span partition.Spa
 	if err := k.CheckOpen(); err != nil {
 		return err
 	}
-	w := itemScanner{db: db, k: k, ctx: ctx, o: &ScanOptions{KeysOnly: true}, remaining: limit}
+	w := itemScanner{db: db, k: k, ctx: ctx, o: &ScanOptions{KeysOnly: true}, remaining: limit, isPage: true}
 	w.yield = func(item ScanItem, failed error) bool {
 		if err = failed; err != nil {
 			return false

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/command"
@@ -34,6 +35,8 @@ type ScanOptions struct {
 	Limit int
 	// KeysOnly leaves values out.
 	KeysOnly bool
+	// Uncounted leaves the rows out of what is asked of shards: it is background work.
+	Uncounted bool
 }
 
 // KeyspaceSpan returns the span of all keys of a keyspace.
@@ -119,7 +122,7 @@ func (db *DB) scanSmall(ctx context.Context, k *node.Keyspace, o *ScanOptions, l
 		part, rest := limitToShards(db.node.Map(), span, shards, o.Reverse)
 		items := make([]ScanItem, 0, min(limit, 16))
 		var failure error
-		w := itemScanner{db: db, k: k, ctx: ctx, o: o, remaining: limit, yield: func(item ScanItem, err error) bool {
+		w := itemScanner{db: db, k: k, ctx: ctx, o: o, remaining: limit, isPage: true, yield: func(item ScanItem, err error) bool {
 			if failure = err; err == nil {
 				items = append(items, item)
 			}
@@ -182,6 +185,10 @@ type itemScanner struct {
 	keyBuf      []byte // room for the key of a row
 	arena       arena
 	err         error
+
+	// load counts the rows, nil if they do not count, and isPage reports whether nothing else is done between them.
+	load   *scanLoad
+	isPage bool
 
 	chunks command.StringAssembler
 	// pending is an item whose chunks are being passed.
@@ -249,6 +256,9 @@ func (w *itemScanner) visitRow(key, value []byte) bool {
 		if w.err = w.ctx.Err(); w.err != nil {
 			return false
 		}
+	}
+	if w.load != nil {
+		w.load.visit(key[1:], len(value))
 	}
 	row, err := command.DecodeRow(value)
 	if err != nil {
@@ -385,6 +395,17 @@ func (w *itemScanner) scanSnapshot(v *node.Snapshot, from command.Reader, clock 
 
 // visitRows visits the rows of a span.
 func (w *itemScanner) visitRows(from command.Reader, s partition.Span) error {
+	if !w.o.Uncounted {
+		w.load = newScanLoad(w.db)
+		began := time.Now()
+		defer func() {
+			took := time.Duration(0)
+			if w.isPage {
+				took = time.Since(began)
+			}
+			w.load.flush(took)
+		}()
+	}
 	return from.Scan(effect.Rows.AppendKey(nil, s.Start), effect.Rows.AppendKey(nil, s.End), w.o.Reverse, w.visitRow)
 }
 

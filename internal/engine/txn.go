@@ -143,6 +143,7 @@ func (db *DB) retryUntilCommitted(ctx context.Context, spans func() []txn.Reserv
 			return attempts, err
 		}
 		db.node.Counters.Retries.Add(1)
+		db.recordConflict(err)
 		if db.waitBeforeRetry(ctx, attempt, err) != nil {
 			return attempts, err
 		}

@@ -101,6 +101,7 @@ func (r *txnScan) run(yield func(ScanItem, error) bool) {
 
 // readPage reads the next keys.
 func (r *txnScan) readPage(want int) (page []ScanItem, err error) {
+	r.o.Uncounted = !r.tx.recordsLoad
 	if r.tx.err != nil {
 		return nil, r.tx.err
 	}

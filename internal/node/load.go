@@ -63,7 +63,10 @@ func (n *Node) sampleLoads() {
 func toHeatCounts(l *load.Loads) iter.Seq2[partition.ShardID, heat.Counts] {
 	return func(yield func(partition.ShardID, heat.Counts) bool) {
 		for id, c := range l.All() {
-			if !yield(id, heat.Counts{Reads: c.Reads, Writes: c.Writes, BytesIn: c.BytesIn, BytesOut: c.BytesOut, Errors: c.Errors, Service: c.Busy}) {
+			if !yield(id, heat.Counts{
+				Reads: c.Reads, Writes: c.Writes, ScanReads: c.ScanReads, CrossShard: c.CrossShard, Conflicts: c.Conflicts,
+				BytesIn: c.BytesIn, BytesOut: c.BytesOut, Errors: c.Errors, Service: c.Busy,
+			}) {
 				return
 			}
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
@@ -70,6 +71,7 @@ func (s *Server) recordSlot(k *node.Keyspace, key []byte, busy time.Duration, o 
 func (w *worker) recordStaged(a *stagedRequest, reply load.Op) {
 	share := w.batchTime / time.Duration(len(w.staged))
 	if u := a.unit; u != nil {
+		reply.CrossShard = slices.ContainsFunc(u.loads, func(l *load.ShardRecorder) bool { return l != u.loads[0] })
 		u.visitOps(reply, func(key int, it *unitRequest, name []byte, o load.Op) {
 			busy := share / time.Duration(len(u.loads))
 			u.loads[key].Record(o, a.c.waited)
@@ -123,7 +125,15 @@ func (c *client) waitedUntil(at time.Time) time.Duration {
 // recordUnit counts the requests of a unit that a goroutine has executed by itself, given the reply and when it began.
 func (c *client) recordUnit(u *unit, reply load.Op, began time.Time) {
 	took, keys := time.Since(began), 0
-	u.visitOps(reply, func(int, *unitRequest, []byte, load.Op) { keys++ })
+	first, isCross := partition.ShardID(0), false
+	u.visitOps(reply, func(_ int, it *unitRequest, key []byte, _ load.Op) {
+		id := c.s.node.Map().Find(it.keyspace.AppendPosition(nil, key)).ID
+		if keys++; keys == 1 {
+			first = id
+		}
+		isCross = isCross || id != first
+	})
+	reply.CrossShard = isCross
 	u.visitOps(reply, func(_ int, it *unitRequest, key []byte, o load.Op) {
 		busy := took / time.Duration(keys)
 		m, shard, _ := c.s.node.Locate(it.keyspace.AppendPosition(nil, key))
@@ -148,7 +158,7 @@ func (u *unit) visitOps(reply load.Op, visit func(key int, it *unitRequest, name
 		it := &items[i]
 		if u.multi {
 			answer := u.out.Bytes[from:u.replyEnds[i]]
-			reply, from = load.Op{BytesOut: len(answer), Failed: resp.IsError(answer)}, u.replyEnds[i]
+			reply, from = load.Op{BytesOut: len(answer), Failed: resp.IsError(answer), CrossShard: reply.CrossShard}, u.replyEnds[i]
 		}
 		at, _ := it.Spec.KeyIndexes(it.Args)
 		if !it.isServerCommand() {

@@ -28,6 +28,7 @@ func (a *Admin) sumGroupLoads(shards []cleave.Shard) (map[cleave.GroupID]load.Sh
 func addRates(r, o heat.Rate) heat.Rate {
 	return heat.Rate{
 		Reads: r.Reads + o.Reads, Writes: r.Writes + o.Writes, BytesIn: r.BytesIn + o.BytesIn, BytesOut: r.BytesOut + o.BytesOut,
+		ScanReads: r.ScanReads + o.ScanReads, CrossShard: r.CrossShard + o.CrossShard, Conflicts: r.Conflicts + o.Conflicts,
 		Errors: r.Errors + o.Errors, Service: r.Service + o.Service,
 	}
 }

@@ -17,6 +17,11 @@ import (
 // OpCounts is how many operations there were, and what they carried and took.
 type OpCounts struct {
 	Reads, Writes uint64
+	// ScanReads are those of Reads that are rows of scans.
+	ScanReads uint64
+	// CrossShard is operations of transactions over several shards, and Conflicts how often a transaction was repeated, or
+	// waited, because of another one on a key of this shard.
+	CrossShard, Conflicts uint64
 	// BytesIn and BytesOut are those of requests and replies: see [Op].
 	BytesIn, BytesOut uint64
 	// Errors are operations whose reply is an error.
@@ -30,7 +35,8 @@ func (c *OpCounts) Ops() uint64 { return c.Reads + c.Writes }
 
 // Add adds others.
 func (c *OpCounts) Add(o OpCounts) {
-	c.Reads, c.Writes = c.Reads+o.Reads, c.Writes+o.Writes
+	c.Reads, c.Writes, c.ScanReads = c.Reads+o.Reads, c.Writes+o.Writes, c.ScanReads+o.ScanReads
+	c.CrossShard, c.Conflicts = c.CrossShard+o.CrossShard, c.Conflicts+o.Conflicts
 	c.BytesIn, c.BytesOut = c.BytesIn+o.BytesIn, c.BytesOut+o.BytesOut
 	c.Errors, c.Busy = c.Errors+o.Errors, c.Busy+o.Busy
 }
@@ -138,6 +144,24 @@ func (m *Meter) Record(p *partition.Map, i int, o Op, busy, service, wait time.D
 	c.add(o)
 	c.addTimes(1, busy, service, wait)
 }
+
+// RecordScan counts rows of a scan, which are reads, of so many bytes. They took so long together, 0 if that is not
+// known. They have no Service of their own.
+func (m *Meter) RecordScan(p *partition.Map, i, rows, bytesOut int, busy time.Duration) {
+	c := m.sharedSet().cellAt(p, i)
+	c.reads.Add(uint64(rows))
+	c.scanReads.Add(uint64(rows))
+	addNonZero(&c.bytesOut, uint64(bytesOut))
+	addNonZeroTime(&c.busyNS, busy)
+}
+
+// RecordCrossShard counts that an operation, which is counted by itself, is part of a transaction over several shards.
+func (m *Meter) RecordCrossShard(p *partition.Map, i int) {
+	m.sharedSet().cellAt(p, i).crossShard.Add(1)
+}
+
+// RecordConflict counts a conflict of a transaction.
+func (m *Meter) RecordConflict(p *partition.Map, i int) { m.sharedSet().cellAt(p, i).conflicts.Add(1) }
 
 // SampleEvery is of how many calls one is timed, for all of them: to look at the clock twice takes a third of the time
 // of a read from memory. Which one is left to chance, so that a program that asks in a pattern is sampled fairly.

@@ -30,6 +30,7 @@ type ShardRecorder struct {
 	recorder      *Recorder
 	cell          *cell
 	reads, writes uint64
+	crossShard    uint64
 
 	busy, service, wait         time.Duration
 	serviceUsed, waitUsed       uint32 // bits of the buckets that are not 0
@@ -93,6 +94,9 @@ func (s *ShardRecorder) Record(o Op, waited time.Duration) {
 	s.bytesOut += uint64(o.BytesOut)
 	if o.Failed {
 		s.errors++
+	}
+	if o.CrossShard {
+		s.crossShard++
 	}
 	if waited > 0 {
 		s.addWaits(1, waited)
@@ -165,6 +169,7 @@ func (s *ShardRecorder) flush() {
 	addNonZero(&c.bytesIn, s.bytesIn)
 	addNonZero(&c.bytesOut, s.bytesOut)
 	addNonZero(&c.errors, s.errors)
+	addNonZero(&c.crossShard, s.crossShard)
 	addNonZeroTime(&c.busyNS, s.busy)
 	addNonZeroTime(&c.serviceNS, s.service)
 	addNonZeroTime(&c.waitNS, s.wait)
@@ -179,5 +184,5 @@ func (s *ShardRecorder) flush() {
 		s.waitBuckets[i] = 0
 	}
 	s.isUsed, s.reads, s.writes, s.bytesIn, s.bytesOut, s.errors = false, 0, 0, 0, 0, 0
-	s.busy, s.service, s.wait = 0, 0, 0
+	s.crossShard, s.busy, s.service, s.wait = 0, 0, 0, 0
 }

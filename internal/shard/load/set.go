@@ -15,6 +15,8 @@ import (
 type Op struct {
 	Write  bool
 	Failed bool // the reply is an error
+	// CrossShard reports whether it is part of a transaction over several shards.
+	CrossShard bool
 	// BytesIn and BytesOut are those of the request and the reply on the wire; of a call in a program those of values.
 	BytesIn, BytesOut int
 }
@@ -23,7 +25,7 @@ type Op struct {
 // is with the first.
 func (o Op) Share(key, n int) Op {
 	if key > 0 {
-		return Op{Write: o.Write, BytesIn: o.BytesIn / n, BytesOut: o.BytesOut / n}
+		return Op{Write: o.Write, CrossShard: o.CrossShard, BytesIn: o.BytesIn / n, BytesOut: o.BytesOut / n}
 	}
 	o.BytesIn -= o.BytesIn / n * (n - 1)
 	o.BytesOut -= o.BytesOut / n * (n - 1)
@@ -43,10 +45,12 @@ func bucketOf(d time.Duration) int {
 }
 
 // cell is the counts of one shard in one set. Its first line is written by each flush, the others hold a line or two
-// that are in use. Size: 448 bytes, a multiple of a cache line, so that two cells share none.
+// that are in use. Size: 512 bytes, a multiple of a cache line, so that two cells share none.
 type cell struct {
 	reads, writes, bytesIn, bytesOut, errors atomic.Uint64
 	busyNS, serviceNS, waitNS                atomic.Int64
+	scanReads, crossShard, conflicts         atomic.Uint64
+	_                                        [5]uint64
 	service, wait                            [buckets]atomic.Uint64
 }
 
@@ -61,6 +65,9 @@ func (c *cell) add(o Op) {
 	addNonZero(&c.bytesOut, uint64(o.BytesOut))
 	if o.Failed {
 		c.errors.Add(1)
+	}
+	if o.CrossShard {
+		c.crossShard.Add(1)
 	}
 }
 
@@ -93,6 +100,9 @@ func (c *cell) addTo(l *ShardLoad, histograms bool) {
 	l.BytesIn += c.bytesIn.Load()
 	l.BytesOut += c.bytesOut.Load()
 	l.Errors += c.errors.Load()
+	l.ScanReads += c.scanReads.Load()
+	l.CrossShard += c.crossShard.Load()
+	l.Conflicts += c.conflicts.Load()
 	l.Busy += time.Duration(c.busyNS.Load())
 	if !histograms {
 		return

@@ -78,6 +78,11 @@ var mutants = map[string][]guard{
 	"heat-never-collected":                 {guardHotKey},
 	"heat-program-writes-not-sampled":      {guardHotKeyOfProgram},
 	"load-timed-in-a-pattern":              {guardHotKeyOfProgram},
+	"load-scans-of-their-first-shard":      {{folder: ".", test: "TestLoad_Scans_CountTheirRows"}},
+	"load-rows-of-scans-not-sampled":       {{folder: ".", test: "TestLoad_Scans_CountTheirRows"}},
+	"load-conflicts-uncounted":             {{folder: ".", test: "TestLoad_CrossShardAndConflicts_AreCounted"}},
+	"load-reads-of-cross-shard-uncounted":  {{folder: ".", test: "TestLoad_CrossShardAndConflicts_AreCounted"}},
+	"load-units-never-cross-shard":         {{folder: "internal/server", test: "TestLoad_EveryRequestIsCountedOnceForItsShard"}},
 	"heat-on-though-off":                   {{folder: ".", test: "TestHeat_Off_ProgramIsNotSampled"}},
 
 	"node-emptied-keyspace-stays-open": {{folder: "internal/node", test: "TestAKeyspaceIsClosedBeforeItIsEmptied"}},
