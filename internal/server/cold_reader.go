@@ -170,8 +170,8 @@ func (s *Server) readFast(clients []*client) (slow []*client) {
 func (s *Server) runBacklogs(ctx context.Context, clients []*client) {
 	t := s.planReadBatch(clients)
 	defer t.returnToPool()
-	for i := range t.groups {
-		s.prefetchRows(ctx, t.groups[i].groupHost, t.groups[i].prefetchRows)
+	for i := range t.stores {
+		prefetchRows(ctx, t.stores[i].store, t.stores[i].prefetchRows)
 	}
 	t.fetchRows(ctx, false)
 	for _, c := range clients {

@@ -88,7 +88,7 @@ func (s *Server) readSnapshot(ctx context.Context, k *node.Keyspace, p partition
 func (s *Server) prefetchRow(ctx context.Context, part *node.GroupHost, p partition.Position) {
 	row := append(group.AppendRowKeyPrefix(nil), p...)
 	if _, known := part.Group.LookupSize(row); !known {
-		s.prefetchRows(ctx, part, [][]byte{row})
+		prefetchRows(ctx, part.Store, [][]byte{row})
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/storage/store"
 )
 
 // replyReadRows answers the reads of a client in their order as long as they are
@@ -60,24 +60,25 @@ func sleepContext(ctx context.Context, d time.Duration) {
 
 // readBatch is a way to the disk for some clients: it brings what all of them want.
 type readBatch struct {
-	groups  []groupReads
+	stores  []storeReads
 	rowKeys []byte // what the row keys are made of
 }
 
-// groupReads is what is wanted of a group: rows in memory, and rows that are to be read.
-type groupReads struct {
-	groupHost              *node.GroupHost
-	prefetchRows, readRows [][]byte
-	readTasks              []*task // of reads
-	results                group.RowBuffer
+// storeReads is what is wanted of a store, whichever of its groups serve it: rows in memory, and rows that are to be
+// read. Each time that a store is asked costs as much as some rows.
+type storeReads struct {
+	store        *store.Store
+	prefetchRows [][]byte
+	readTasks    []*task // of reads
+	rows         group.RowBuffer
 }
 
 // readBatchPool are those that have ended, to be used again.
 var readBatchPool = sync.Pool{New: func() any { return new(readBatch) }}
 
-// maxPooledKeyBytes is for how many bytes of row keys, and maxPooledGroups for how many groups, memory is used
+// maxPooledKeyBytes is for how many bytes of row keys, and maxPooledStores for how many stores, memory is used
 // again.
-const maxPooledKeyBytes, maxPooledGroups = 64 << 10, 8
+const maxPooledKeyBytes, maxPooledStores = 64 << 10, 8
 
 // maxBatchTasks is the maximum of requests of a client in one batch. The others go into another batch: no client
 // waits for all that others want, and those that have left want nothing more.
@@ -101,10 +102,11 @@ func (s *Server) planReadBatch(clients []*client) *readBatch {
 			t.rowKeys = a.appendRowKey(t.rowKeys) // if it grows, the others stay where they are
 			row := group.RowKey(t.rowKeys[start:len(t.rowKeys):len(t.rowKeys)])
 			m, shard, part := s.node.Locate(row.Position())
-			w := t.forGroup(part)
+			w := t.forStore(part.Store)
 			if front {
 				a.readMap, a.readShard = m, shard
-				w.readRows, w.readTasks = append(w.readRows, row), append(w.readTasks, a)
+				w.rows.Add(part.Group, row)
+				w.readTasks = append(w.readTasks, a)
 			} else {
 				w.prefetchRows = append(w.prefetchRows, row)
 			}
@@ -113,49 +115,49 @@ func (s *Server) planReadBatch(clients []*client) *readBatch {
 	return t
 }
 
-// forGroup is what is wanted of a group.
-func (t *readBatch) forGroup(part *node.GroupHost) *groupReads {
-	for i := range t.groups {
-		if t.groups[i].groupHost == part {
-			return &t.groups[i]
+// forStore is what is wanted of a store.
+func (t *readBatch) forStore(of *store.Store) *storeReads {
+	for i := range t.stores {
+		if t.stores[i].store == of {
+			return &t.stores[i]
 		}
 	}
-	if n := len(t.groups); n < cap(t.groups) {
-		t.groups = t.groups[:n+1] // with the memory of one that has ended
+	if n := len(t.stores); n < cap(t.stores) {
+		t.stores = t.stores[:n+1] // with the memory of one that has ended
 	} else {
-		t.groups = append(t.groups, groupReads{})
+		t.stores = append(t.stores, storeReads{})
 	}
-	w := &t.groups[len(t.groups)-1]
-	w.groupHost = part
+	w := &t.stores[len(t.stores)-1]
+	w.store = of
 	return w
 }
 
 // fetchRows reads what is to be read: all of it, or what needs no wait for a disk.
 func (t *readBatch) fetchRows(ctx context.Context, nonBlocking bool) {
-	for i := range t.groups {
-		w := &t.groups[i]
+	for i := range t.stores {
+		w := &t.stores[i]
 		began := time.Now()
-		w.groupHost.Group.ReadRows(ctx, &w.results, w.readRows, nonBlocking)
+		w.rows.Read(ctx, nonBlocking)
 		share := time.Since(began) / time.Duration(max(1, len(w.readTasks)))
 		for i, a := range w.readTasks {
-			a.readRow, a.readTime = &w.results.Rows[i], share
+			a.readRow, a.readTime = &w.rows.Rows[i], share
 		}
 	}
 }
 
 // returnToPool lets the memory be used again: nothing that was read is looked at any more.
 func (t *readBatch) returnToPool() {
-	if cap(t.rowKeys) > maxPooledKeyBytes || cap(t.groups) > maxPooledGroups {
+	if cap(t.rowKeys) > maxPooledKeyBytes || cap(t.stores) > maxPooledStores {
 		return
 	}
-	for i := range t.groups {
-		w := &t.groups[i]
+	for i := range t.stores {
+		w := &t.stores[i]
 		clear(w.prefetchRows)
-		clear(w.readRows)
 		clear(w.readTasks)
-		w.groupHost, w.prefetchRows, w.readRows, w.readTasks = nil, w.prefetchRows[:0], w.readRows[:0], w.readTasks[:0]
+		w.rows.Reset()
+		w.store, w.prefetchRows, w.readTasks = nil, w.prefetchRows[:0], w.readTasks[:0]
 	}
-	t.groups, t.rowKeys = t.groups[:0], t.rowKeys[:0]
+	t.stores, t.rowKeys = t.stores[:0], t.rowKeys[:0]
 	readBatchPool.Put(t)
 }
 
@@ -174,11 +176,11 @@ func (s *Server) prefetchRefused(ctx context.Context, c *client) {
 	}
 }
 
-// prefetchRows brings rows of a part into memory.
-func (s *Server) prefetchRows(ctx context.Context, part *node.GroupHost, rows [][]byte) {
+// prefetchRows brings rows of a store into memory.
+func prefetchRows(ctx context.Context, of *store.Store, rows [][]byte) {
 	for some := range slices.Chunk(rows, maxShareRows) {
 		if ctx.Err() == nil {
-			part.Group.PrefetchRows(some...)
+			of.Prefetch(some...)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/load"
+	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -289,15 +290,15 @@ var msetSpec = redis.SpecByName("mset")
 
 // prefetchUnit brings the rows of a unit into memory.
 func (s *Server) prefetchUnit(ctx context.Context, u *unit) {
-	unknown := map[*node.GroupHost][][]byte{}
+	unknown := map[*store.Store][][]byte{}
 	for row := range u.rowKeys {
 		part := s.node.GroupHostAt(row.Position())
 		if _, known := part.Group.LookupSize(row); !known {
-			unknown[part] = append(unknown[part], bytes.Clone(row))
+			unknown[part.Store] = append(unknown[part.Store], bytes.Clone(row))
 		}
 	}
-	for part, rows := range unknown {
-		s.prefetchRows(ctx, part, rows)
+	for of, rows := range unknown {
+		prefetchRows(ctx, of, rows)
 	}
 }
 

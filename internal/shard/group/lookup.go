@@ -134,36 +134,60 @@ func (g *Group) LookupSize(key RowKey) (size int, known bool) {
 	return g.cached.LookupSize(key)
 }
 
-// PrefetchRows reads rows, so that they are known if there is room. It waits for the disk.
-func (g *Group) PrefetchRows(keys ...[]byte) {
-	if g.cached != nil {
-		g.cached.Prefetch(keys...)
-	}
-}
-
-// RowBuffer is rows that ReadRows reads. It may be used again: then what was read before is
-// gone.
+// RowBuffer is a list of rows that are read together, and what was found out about them. Their groups share
+// a state. It keeps its memory: reset it and use it again.
 type RowBuffer struct {
-	Rows []ReadRow // in the order of the keys
+	// Rows are those that Read has read, in the order in which they were added.
+	Rows []ReadRow
 
-	readable      []bool  // nothing is in the way of a read
-	expiryCheckMS []int64 // when the expiry of those that expire is checked
-	values        []byte
+	keys   [][]byte
+	checks []rowCheck // of the keys
+	views  []groupView
+	values []byte
 }
 
-// resetFor prepares the buffer for so many rows.
-func (r *RowBuffer) resetFor(n int) {
+// groupView is what reads of a group are judged by.
+type groupView struct {
+	group           *Group
+	table           *ownership.Table // nil if nothing of the group can be read
+	nowMS, latestMS int64
+}
+
+// rowCheck is what is known of a row before it is read.
+type rowCheck struct {
+	view          int  // of its group
+	readable      bool // nothing is in the way of a read
+	expiryCheckMS int64
+}
+
+// Add appends a row of a group. The key belongs to the buffer until it is reset.
+func (r *RowBuffer) Add(g *Group, key RowKey) {
+	r.keys, r.checks = append(r.keys, key), append(r.checks, rowCheck{view: r.viewOf(g)})
+}
+
+// viewOf is the index of the view of a group.
+func (r *RowBuffer) viewOf(g *Group) int {
+	for i := range r.views {
+		if r.views[i].group == g {
+			return i
+		}
+	}
+	r.views = append(r.views, groupView{group: g})
+	return len(r.views) - 1
+}
+
+// Reset empties the buffer: what was read is gone.
+func (r *RowBuffer) Reset() {
 	clear(r.Rows)
-	r.Rows = slices.Grow(r.Rows[:0], n)[:n]
-	r.readable = slices.Grow(r.readable[:0], n)[:n]
-	r.expiryCheckMS = slices.Grow(r.expiryCheckMS[:0], n)[:n]
+	clear(r.keys)
+	clear(r.views)
+	r.Rows, r.keys, r.checks, r.views = r.Rows[:0], r.keys[:0], r.checks[:0], r.views[:0]
 	if r.values = r.values[:0]; cap(r.values) > maxKeptValueBytes {
 		r.values = nil
 	}
-	r.values = slices.Grow(r.values, 128*n) // enough for most
 }
 
-// ReadRow is what ReadRows has found out about a row.
+// ReadRow is what a RowBuffer has found out about a row.
 type ReadRow struct {
 	Row command.Row
 	// Found reports whether there is one, and Known whether that is known.
@@ -187,52 +211,83 @@ func (r *ReadRow) IsCurrent() bool {
 	return r.Known && g.published.findWriteLock(r.position) == nil && g.cached.IsCurrent(r.ticket) && g.isTableCurrent(r.table)
 }
 
-// ReadRows is Read for several rows, which the disk is asked for together, in any order: see
+// Read is [Group.Read] of all rows, which the disk is asked for together, in any order: see
 // [ReadRow.IsCurrent]. What is not as simple as most rows, for a transaction or a group that has to
-// reserve time first, stays unknown: use Read. So do those behind the end of ctx or of the room
+// reserve time first, stays unknown: use Group.Read. So do those behind the end of ctx or of the room
 // for values, and all after an error. A caller that must not wait for a disk does so once at most, and
 // then not again for a while: what comes behind that stays unknown.
-func (g *Group) ReadRows(ctx context.Context, r *RowBuffer, keys [][]byte, nonBlocking bool) {
-	r.resetFor(len(keys))
-	if g.cached == nil || g.closed.Load() || g.log.ReadBarrier(canceledCtx) != nil {
+func (r *RowBuffer) Read(ctx context.Context, nonBlocking bool) {
+	clear(r.Rows)
+	r.Rows = slices.Grow(r.Rows[:0], len(r.keys))[:len(r.keys)]
+	r.values = slices.Grow(r.values[:0], 128*len(r.keys)) // enough for most
+	state := r.beginViews()
+	if state == nil {
 		return
+	}
+	for i, k := range r.keys { // before the rows are read
+		c, p := &r.checks[i], RowKey(k).Position()
+		v := &r.views[c.view]
+		if c.readable = v.table != nil && v.table.CanRead(p) && v.group.published.findWriteLock(p) == nil; c.readable {
+			c.expiryCheckMS = v.group.published.expiryCheckMS(p, v.nowMS)
+		}
 	}
 	most := maxValueBytes
 	if nonBlocking {
 		most = maxNonBlockingValueBytes
 	}
-	list := g.published.table.Load()
-	// The clock is read before the rows whose expiry it decides: see readRow.
-	nowMS, latestMS := g.NowMS(), g.clock.latestMS()
-	for i, k := range keys { // before the rows are read
-		p := RowKey(k).Position()
-		r.readable[i] = list.CanRead(p) && g.published.findWriteLock(p) == nil
-		r.expiryCheckMS[i] = g.published.expiryCheckMS(p, nowMS)
-	}
-	err := g.cached.GetMany(keys, nonBlocking, func(i int, value []byte, ok bool, t rowcache.Ticket) bool {
+	err := state.GetMany(r.keys, nonBlocking, func(i int, value []byte, ok bool, t rowcache.Ticket) bool {
 		start := len(r.values)
 		if ctx.Err() != nil || start > 0 && start+len(value) > most {
 			return false
 		}
-		read := &r.Rows[i]
-		*read = ReadRow{Known: r.readable[i], group: g, position: RowKey(keys[i]).Position(), table: list, ticket: t}
-		if !ok || !read.Known {
-			return true
-		}
-		r.values = append(r.values, value...)
-		row, err := command.DecodeRow(r.values[start:len(r.values):len(r.values)])
-		read.Known = err == nil && row.Kind != command.Chunked && (row.IsAlive(latestMS) || !row.IsAlive(nowMS)) // else time has to be reserved first
-		switch {
-		case !read.Known:
-		case row.IsAlive(nowMS):
-			read.Row, read.Found = row, true
-		default: // what only a lock keeps alive takes its turn: see readRowInTurn
-			read.Known = !row.IsAlive(r.expiryCheckMS[i])
-		}
+		r.recordRow(i, value, ok, t)
 		return true
 	})
-	if err != nil || !g.isTableCurrent(list) {
+	if err != nil {
 		clear(r.Rows)
+		return
+	}
+	for i := range r.Rows {
+		if v := &r.views[r.checks[i].view]; v.table != nil && !v.group.isTableCurrent(v.table) {
+			r.Rows[i] = ReadRow{}
+		}
+	}
+}
+
+// beginViews looks at the groups, and returns their state, nil if nothing can be read. The clock is read before the
+// rows whose expiry it decides: see readRow.
+func (r *RowBuffer) beginViews() (state CachedState) {
+	for i := range r.views {
+		g := r.views[i].group
+		r.views[i] = groupView{group: g}
+		if g.cached == nil || g.closed.Load() || g.log.ReadBarrier(canceledCtx) != nil {
+			continue
+		}
+		state = g.cached
+		table := g.published.table.Load()
+		r.views[i] = groupView{g, table, g.NowMS(), g.clock.latestMS()}
+	}
+	return state
+}
+
+// recordRow notes what was read of a row.
+func (r *RowBuffer) recordRow(i int, value []byte, ok bool, t rowcache.Ticket) {
+	read, c := &r.Rows[i], &r.checks[i]
+	v := &r.views[c.view]
+	*read = ReadRow{Known: c.readable, group: v.group, position: RowKey(r.keys[i]).Position(), table: v.table, ticket: t}
+	if !ok || !read.Known {
+		return
+	}
+	start := len(r.values)
+	r.values = append(r.values, value...)
+	row, err := command.DecodeRow(r.values[start:len(r.values):len(r.values)])
+	read.Known = err == nil && row.Kind != command.Chunked && (row.IsAlive(v.latestMS) || !row.IsAlive(v.nowMS)) // else time has to be reserved first
+	switch {
+	case !read.Known:
+	case row.IsAlive(v.nowMS):
+		read.Row, read.Found = row, true
+	default: // what only a lock keeps alive takes its turn: see readRowInTurn
+		read.Known = !row.IsAlive(c.expiryCheckMS)
 	}
 }
 

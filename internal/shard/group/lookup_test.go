@@ -11,6 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/internal/storage/rowcache"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // cachedDisk is a disk some of whose rows are in memory.
@@ -133,6 +134,15 @@ func TestALookIsAReadThatWaitsForNothing(t *testing.T) {
 	}
 }
 
+// readRows reads rows of a group.
+func readRows(r *RowBuffer, g *Group, nonBlocking bool, keys ...[]byte) {
+	r.Reset()
+	for _, k := range keys {
+		r.Add(g, k)
+	}
+	r.Read(context.Background(), nonBlocking)
+}
+
 func TestReadRowsTellsWhatIsSimple(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)
@@ -151,7 +161,7 @@ func TestReadRowsTellsWhatIsSimple(t *testing.T) {
 	}
 	var reading RowBuffer // used again
 	tell := func() (told []string) {
-		g.ReadRows(context.Background(), &reading, keys, false)
+		readRows(&reading, g, false, keys...)
 		for _, r := range reading.Rows {
 			switch {
 			case !r.Known:
@@ -182,6 +192,54 @@ func TestReadRowsTellsWhatIsSimple(t *testing.T) {
 	}
 	if got := slices.Compact(tell()); len(got) != 1 || got[0] != "?" {
 		t.Errorf("a closed group tells %s", got)
+	}
+}
+
+// Rows of several groups of a store are read together, each by what its own group says of it.
+func TestRowBuffer_RowsOfSeveralGroups_AreJudgedByTheirOwn(t *testing.T) {
+	d := cachedDisk{newMemoryDisk(true), map[string]bool{}, new(bool)}
+	var groups []*Group
+	for i, span := range []string{"am", "mz"} {
+		g, err := Open(d, d, Options{ID: partition.GroupID(i + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaceRange(t, g, ownership.Range{}, servingRange(span[:1], span[1:], 1))
+		groups = append(groups, g)
+	}
+	defer groups[1].Close(context.Background())
+	mustDo(t, groups[0], newSet("b", "1"))
+	mustDo(t, groups[1], newSet("n", "2"))
+	var reading RowBuffer
+	read := func() (got string) {
+		reading.Reset()
+		for _, r := range []struct {
+			g   *Group
+			key string
+		}{{groups[0], "b"}, {groups[1], "n"}, {groups[1], "b"}, {groups[0], "n"}, {groups[1], "o"}, {groups[0], "b"}} {
+			reading.Add(r.g, append(AppendRowKeyPrefix(nil), positionOf(r.key)...))
+		}
+		reading.Read(context.Background(), false)
+		for _, r := range reading.Rows {
+			switch {
+			case !r.Known:
+				got += "?"
+			case !r.Found:
+				got += "-"
+			default:
+				got += string(r.Row.Payload)
+			}
+		}
+		return got
+	}
+	if got := read(); got != "12??-1" {
+		t.Errorf("read %s", got)
+	}
+	if err := groups[0].Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); got != "?2??-?" {
+		t.Errorf("read %s when the first group is closed", got)
 	}
 }
 
@@ -225,7 +283,7 @@ func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 		t.Errorf("Read: %q", got)
 	}
 	var reading RowBuffer
-	g.ReadRows(context.Background(), &reading, [][]byte{append(AppendRowKeyPrefix(nil), positionOf("k")...)}, false)
+	readRows(&reading, g, false, append(AppendRowKeyPrefix(nil), positionOf("k")...))
 	if r := reading.Rows[0]; r.Known && !r.Found {
 		t.Error("ReadRows says that it has expired")
 	}
@@ -239,7 +297,7 @@ func TestARowThatHasExpiredIsNotStillThere(t *testing.T) {
 	defer g.Close(context.Background())
 	mustDo(t, g, &command.Set{Key: positionOf("passing"), Value: []byte("2"), Expiry: command.ExpireIn(100)})
 	var reading RowBuffer
-	g.ReadRows(context.Background(), &reading, [][]byte{append(AppendRowKeyPrefix(nil), positionOf("passing")...)}, false)
+	readRows(&reading, g, false, append(AppendRowKeyPrefix(nil), positionOf("passing")...))
 	r := &reading.Rows[0]
 	if !r.Found || !r.IsCurrent() {
 		t.Fatalf("read is %+v", r)
@@ -266,7 +324,7 @@ func TestFewBytesAreReadTogether(t *testing.T) {
 	mustDo(t, g, newSet("huge", strings.Repeat("x", 2*maxValueBytes)))
 	known := func(nonBlocking bool, keys ...[]byte) (known int) {
 		var r RowBuffer
-		g.ReadRows(context.Background(), &r, keys, nonBlocking)
+		readRows(&r, g, nonBlocking, keys...)
 		for i := range r.Rows {
 			if r.Rows[i].Known {
 				known++

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/storage/rowcache"
 )
 
 const benchRows = 200_000
@@ -155,6 +156,29 @@ func BenchmarkGet(b *testing.B) {
 					closer.Close()
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkGetMany is what a row costs that is not in the row cache, by how many are read together.
+func BenchmarkGetMany(b *testing.B) {
+	s := openAppliedBenchStore(b, minCacheBytes, 64<<20)
+	keys := make([][]byte, 64)
+	i := 0
+	for _, n := range []int{8, 16, 32, 64} {
+		b.Run(fmt.Sprintf("rows=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				for k := range keys[:n] {
+					i++
+					keys[k] = benchKey(keys[k][:0], i*7919%benchRows)
+				}
+				seen := 0
+				err := s.GetMany(keys[:n], false, func(int, []byte, bool, rowcache.Ticket) bool { seen++; return true })
+				if err != nil || seen < n {
+					b.Fatal(seen, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/row")
 		})
 	}
 }

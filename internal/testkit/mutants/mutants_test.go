@@ -253,6 +253,7 @@ var mutants = map[string][]guard{
 	"group-ledger-left-out":            {{folder: "internal/shard/group", test: "TestVersionsStayAboveARangeThatCame"}},
 	"group-clock-ceiling-kept":         {guardVersions},
 	"group-still-though-expired":       {{folder: "internal/shard/group", test: "TestARowThatHasExpiredIsNotStillThere"}},
+	"group-many-judged-by-one":         {{folder: "internal/shard/group", test: "TestRowBuffer_RowsOfSeveralGroups_AreJudgedByTheirOwn"}},
 	"group-many-judged-alone":          {{folder: "internal/shard/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
 	"group-peek-of-two-moments":        {{folder: "internal/shard/group", test: "TestAFieldThatIsDeletedAsItIsWrittenIsNeverRead"}, {folder: "internal/shard/group", test: "TestAFieldThatIsReplacedWithItsHashIsNeverAbsent"}},
 	"group-peek-locked-meanwhile":      {{folder: "internal/shard/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
