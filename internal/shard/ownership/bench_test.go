@@ -50,6 +50,22 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
+// What every command asks of a group that serves half of the slots.
+func BenchmarkCheckHalf(b *testing.B) {
+	site, starts := newTiledSite(b, 32, true)
+	var ranges []Range
+	for r := range site.Table.All() {
+		if len(ranges) < len(starts)/2 {
+			ranges = append(ranges, r)
+		}
+	}
+	list, err := NewTable(ranges...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	checkAll(b, &Site{Group: 1, Table: list}, starts[:len(ranges)])
+}
+
 // The worst there is: of every two shards one is another group's.
 func BenchmarkCheckApart(b *testing.B) {
 	for _, n := range tableSizes {

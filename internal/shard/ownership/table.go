@@ -36,6 +36,9 @@ type Table struct {
 	// readableChunks has for each chunk whether all from its start up to the next one's, or
 	// the end of the space, is readable: then a read need not look into it.
 	readableChunks []bool
+	// readBounds are those of all chunks together, if they are few: most groups serve one span, or
+	// one of each keyspace. Nil if they are not.
+	readBounds *readBounds
 	// frozenCount is how many ranges are.
 	frozenCount int
 	rangeCount  int
@@ -291,6 +294,7 @@ func (l *Table) replaceRanges(from, to rangeIndex, ranges []Range) *Table {
 	}
 	next.indexChunks(l, first, last, len(chunks))
 	next.markReadableChunks(l, first, last, len(chunks))
+	next.readBounds = mergeReadBounds(next.chunks)
 	return next
 }
 

@@ -399,6 +399,9 @@ func checkTable(t *rapid.T, l *Table, want sliceTable) {
 		}
 	}
 	checkReads(t, l, want)
+	chunksOnly := *l
+	chunksOnly.readBounds = nil // as of a table with many
+	checkReads(t, &chunksOnly, want)
 	for i, r := range want {
 		if got, ok := l.Find(r.Span.Start); !ok || !got.equal(&r) {
 			t.Fatalf("%v is not found", r)

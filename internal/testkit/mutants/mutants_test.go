@@ -196,6 +196,7 @@ var mutants = map[string][]guard{
 	"mover-group-removed-under-a-job": {{folder: "internal/reshard/mover", test: "TestAGroupIsNotRemovedWhileAJobNeedsIt"}, guardSim},
 	"mover-unmarks-for-others":        {guardMoves},
 
+	"own-gap-between-chunks":    {{folder: "internal/shard/ownership", test: "TestWhatIsNotServedAmongManyIsNotRead"}},
 	"own-joined-before-the-end": {guardMoves},
 	"own-joined-as-older":       {{folder: "internal/reshard/mover", test: "TestALateCopyFindsThatRangesWereJoined"}},
 
