@@ -129,6 +129,7 @@ func (r *runningServer) reloadConfig() {
 	live, _ := old.Diff(c)
 	_, restart := started.Diff(c) // also what waits since an earlier reload
 	if len(live) > 0 {
+		deriveClientSettings(live, c, r.memory)
 		if err := r.s.Configure(live); err != nil {
 			log.Error("reload refused, nothing is changed", "error", err)
 			return

@@ -19,12 +19,20 @@ const (
 	// needs a setting. minCacheBytes is that on one that has little.
 	maxCacheBytes = 512 << 20
 	minCacheBytes = 4 << 20
-	// cacheDivisor is the part of the memory that is for rows. Blocks of tables take half as much, and
-	// what waits for the tables up to half again; the rest is for clients, garbage and the pages of files.
-	cacheDivisor = 4
+	// cacheDivisor is the part of the memory that is for rows, without reservedMemory, or minCacheDivisor that of
+	// all of it. Blocks of tables take half as much, and what waits for the tables up to half again; the
+	// rest is for clients, garbage and the pages of files. What is reserved is what one request may take
+	// on its way, a MULTI of 50,000 keys or a value of 50 MB, whatever memory there is.
+	cacheDivisor    = 4
+	minCacheDivisor = 16
+	reservedMemory  = 256 << 20
+	// maxMemoryBlockCache and maxMemoryFeed are, of each store in memory, the memory for blocks of its tables
+	// and for the feed, as they are in package cleave.
+	maxMemoryBlockCache = 16 << 20
+	maxMemoryFeed       = 8 << 20
 	// heapLimitPercent is the part of a cgroup's memory, in percent, above which garbage is collected
 	// whatever that costs: the rest is for what is not on the heap.
-	heapLimitPercent = 85
+	heapLimitPercent = 80
 	// maxClientMemory is the default of maxmemory-clients, and minClientMemory what is enough for the largest
 	// request.
 	maxClientMemory = 1 << 30
@@ -37,7 +45,7 @@ func computeCacheSizes(c *config.Config, memory int64) (rows, blocks int64) {
 	rows, blocks = c.Number("cache-mib")<<20, c.Number("block-cache-mib")<<20
 	share := int64(maxCacheBytes)
 	if memory > 0 {
-		share = max(minCacheBytes, min(maxCacheBytes, memory/cacheDivisor/max(1, c.Number("stores"))))
+		share = max(minCacheBytes, min(maxCacheBytes, max((memory-reservedMemory)/cacheDivisor, memory/minCacheDivisor)/max(1, c.Number("stores"))))
 	}
 	if rows == 0 {
 		rows = share
@@ -56,11 +64,60 @@ func limitHeap(c *config.Config, l memlimit.Limit) {
 }
 
 // computeHeapLimit returns what is left of so much memory for the heap: the rows of the stores, with the
-// quarter by which they may pass their limit, are not on it.
+// quarter by which they may pass their limit, are not on it, nor is anything that a store in memory has.
 func computeHeapLimit(c *config.Config, memory int64) int64 {
 	rows, _ := computeCacheSizes(c, memory)
+	elsewhere := rows / 4 * 5 * max(1, c.Number("stores"))
+	if stored := computeMaxMemory(c, memory); stored > 0 {
+		elsewhere = stored
+	}
 	most := memory / 100 * heapLimitPercent
-	return max(most-rows/4*5*max(1, c.Number("stores")), most/2)
+	return max(most-elsewhere, most/2)
+}
+
+const (
+	// fixedMemory is what a server takes beside a store in memory, whatever is in it: the program, the
+	// buffers of its loops, and minGarbageBytes.
+	fixedMemory = 128 << 20
+	// storedPercent is the part of the rest, in percent, that a store in memory may fill. What it takes
+	// above that, while tables are merged for example, is up to half of it.
+	storedPercent = 60
+	// minStoredDivisor is the part of the memory that it may fill where there is hardly any.
+	minStoredDivisor = 4
+)
+
+// computeMaxMemory returns how much the stores in memory may take, in a process that may take so much:
+// what is set, or what leaves enough for the rest. It is 0 if there is no limit, or no store in memory.
+func computeMaxMemory(c *config.Config, memory int64) int64 {
+	most := c.Number("maxmemory")
+	switch {
+	case c.Text("storage") != "memory":
+		return 0
+	case most > 0 || memory <= 0:
+		return most
+	}
+	return max((memory-fixedMemory)/100*storedPercent, memory/minStoredDivisor)
+}
+
+// writeDivisor is the part of the memory that one request that writes may have: on its way to the tables it is in
+// memory up to eleven times, as what the client sent, as effects, in the log, among the rows, and in tables.
+const writeDivisor = 32
+
+// computeMaxWriteBytes returns how many bytes a request that writes may have in a process that may take so much
+// memory, 0 for what the commands allow.
+func computeMaxWriteBytes(memory int64) int {
+	if memory <= 0 || memory/writeDivisor >= 64<<20 {
+		return 0
+	}
+	return int(memory / writeDivisor)
+}
+
+// deriveClientSettings replaces settings that clients know, and that say that the server is to find a value, by
+// the value for a process that may take so much memory.
+func deriveClientSettings(settings map[string]string, c *config.Config, memory int64) {
+	if _, has := settings["maxmemory"]; has {
+		settings["maxmemory"] = strconv.FormatInt(computeMaxMemory(c, memory), 10)
+	}
 }
 
 // defaultClientMemory is the default of maxmemory-clients: a quarter of what the process may take.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -27,12 +28,13 @@ func TestCacheSizes_FitTheMemory(t *testing.T) {
 	}{
 		{0, nil, 512, 256},
 		{64 << 30, nil, 512, 256},
-		{2 << 30, nil, 512, 256},
-		{1 << 30, nil, 256, 128},
-		{256 << 20, nil, 64, 32},
+		{4 << 30, nil, 512, 256},
+		{1 << 30, nil, 192, 96},
+		{512 << 20, nil, 64, 32},
+		{256 << 20, nil, 16, 8},
 		{8 << 20, nil, 4, 2},
-		{2 << 30, map[string]string{"stores": "4"}, 128, 64},
-		{256 << 20, map[string]string{"cache-mib": "512"}, 512, 32},
+		{1 << 30, map[string]string{"stores": "4"}, 48, 24},
+		{512 << 20, map[string]string{"cache-mib": "512"}, 512, 32},
 		{256 << 20, map[string]string{"cache-mib": "16", "block-cache-mib": "100"}, 16, 100},
 	} {
 		rows, blocks := computeCacheSizes(loadSettings(t, c.flags), c.memory)
@@ -49,10 +51,11 @@ func TestHeapLimit_LeavesTheRest(t *testing.T) {
 		flags  map[string]string
 		want   int64
 	}{
-		{500 * mib, nil, 425*mib - 500*mib/16*5},
-		{500 * mib, map[string]string{"cache-mib": "16"}, 405 * mib},
-		{500 * mib, map[string]string{"cache-mib": "16", "stores": "2"}, 385 * mib},
-		{500 * mib, map[string]string{"cache-mib": "1000"}, 425 * mib / 2},
+		{500 * mib, nil, 400*mib - 61*mib/4*5},
+		{500 * mib, map[string]string{"cache-mib": "16"}, 380 * mib},
+		{500 * mib, map[string]string{"cache-mib": "16", "stores": "2"}, 360 * mib},
+		{500 * mib, map[string]string{"cache-mib": "1000"}, 200 * mib},
+		{1000 * mib, map[string]string{"storage": "memory", "maxmemory": "300mb"}, 500 * mib},
 	} {
 		if got := computeHeapLimit(loadSettings(t, c.flags), c.memory); got/mib != c.want/mib {
 			t.Errorf("%d MiB, %v: %d MiB, want %d", c.memory/mib, c.flags, got/mib, c.want/mib)
@@ -107,6 +110,38 @@ func TestGarbageIsAShareOfTheHeapAndNotTooLittle(t *testing.T) {
 	for live, want := range map[uint64]int{0: 6400, 1 << 20: 6400, 64 << 20: 100, 100 << 20: 60, 256 << 20: 25, 8 << 30: 25} {
 		if got := computeGarbagePercent(live); got != want {
 			t.Errorf("%d MiB in use: %d %%, want %d", live>>20, got, want)
+		}
+	}
+}
+
+func TestMaxMemory_LeavesEnoughForTheServer(t *testing.T) {
+	const mib = 1 << 20
+	inMemory := func(more ...string) map[string]string {
+		m := map[string]string{"storage": "memory"}
+		for i := 0; i < len(more); i += 2 {
+			m[more[i]] = more[i+1]
+		}
+		return m
+	}
+	for _, c := range []struct {
+		memory int64
+		flags  map[string]string
+		want   int64
+	}{
+		{0, inMemory(), 0},
+		{128 * mib, inMemory(), 32 * mib},
+		{528 * mib, inMemory(), 240 * mib},
+		{10128 * mib, inMemory(), 6000 * mib},
+		{528 * mib, inMemory("maxmemory", "1gb"), 1024 * mib},
+		{528 * mib, nil, 0},
+	} {
+		loaded := loadSettings(t, c.flags)
+		if got := computeMaxMemory(loaded, c.memory); got/mib != c.want/mib {
+			t.Errorf("%d MiB, %v: %d MiB, want %d", c.memory/mib, c.flags, got/mib, c.want/mib)
+		}
+		settings := loaded.ClientSettings()
+		if deriveClientSettings(settings, loaded, c.memory); settings["maxmemory"] != strconv.FormatInt(computeMaxMemory(loaded, c.memory), 10) {
+			t.Errorf("%d MiB, %v: clients see %s", c.memory/mib, c.flags, settings["maxmemory"])
 		}
 	}
 }

@@ -79,11 +79,11 @@ func openStore(c *config.Config, memory int64, acceptLoss bool, log *slog.Logger
 	rows, blocks := computeCacheSizes(c, memory)
 	o.CacheBytes = rows
 	if c.Text("storage") == "memory" {
-		if most := c.Number("maxmemory"); most > 0 {
+		if most := computeMaxMemory(c, memory) / max(1, int64(o.Stores)); most > 0 {
 			// The rest is for the tables: what is cached is in them too.
-			o.CacheBytes = max(1<<20, min(o.CacheBytes, most/4/max(1, int64(o.Stores))))
-			o.BlockCacheBytes = max(1<<20, min(64<<20, most/8/max(1, int64(o.Stores))))
-			o.FeedBytes = max(1<<20, min(64<<20, most/8/max(1, int64(o.Stores))))
+			o.CacheBytes = max(1<<20, min(o.CacheBytes, most/4))
+			o.BlockCacheBytes = max(1<<20, min(maxMemoryBlockCache, most/8))
+			o.FeedBytes = max(1<<20, min(maxMemoryFeed, most/8))
 		}
 		return withFlagErrors(cleave.OpenMemory(o))
 	}
@@ -280,10 +280,10 @@ func runServe(cmd *cobra.Command, from config.Sources, acceptLoss bool) (err err
 	defer closeTracer(tracer)
 	s := server.New(db, server.Options{
 		Dir: findDataDir(c), Shutdown: func() { go func() { signals <- shutdownSignal{} }() }, // it must not block
-		Clients: int(c.Number("maxclients")), Loops: int(c.Number("io-threads")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory", Cluster: c.Text("cluster-enabled") == "yes",
+		Clients: int(c.Number("maxclients")), Loops: int(c.Number("io-threads")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory", MaxWriteBytes: computeMaxWriteBytes(limit.Bytes()), Cluster: c.Text("cluster-enabled") == "yes",
 		Log: log.Logger, LogLevel: level, LogFile: c.Text("logfile"), Version: readModuleVersion(), Observe: tracer.Observer(),
 	})
-	run := &runningServer{log: log, s: s, from: from, started: c, latest: c}
+	run := &runningServer{log: log, s: s, from: from, memory: limit.Bytes(), started: c, latest: c}
 	o, err := newOperatorServer(run, db, l.http, tokens, tracer)
 	if err != nil {
 		s.Close()
@@ -294,6 +294,7 @@ func runServe(cmd *cobra.Command, from config.Sources, acceptLoss bool) (err err
 		return err
 	}
 	forClients := c.ClientSettings()
+	deriveClientSettings(forClients, c, limit.Bytes())
 	forClients["maxmemory-clients"] = defaultClientMemory(limit.Bytes())
 	if err := s.Configure(forClients); err != nil {
 		return err
@@ -326,6 +327,8 @@ type runningServer struct {
 	log  *oplog.Log
 	s    *server.Server
 	from config.Sources
+	// memory is how much the process may take, 0 if that is not known.
+	memory int64
 
 	mu              sync.Mutex
 	started, latest *config.Config

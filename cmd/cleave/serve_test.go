@@ -87,6 +87,12 @@ func newRedisClient(addr string) *redis.Client {
 // startServer starts a server and waits until it is ready.
 func startServer(t *testing.T, args ...string) *serverProcess {
 	t.Helper()
+	return startServerBy(t, osexec.Command, args...)
+}
+
+// startServerBy starts a server by a command that becomes it.
+func startServerBy(t *testing.T, command func(path string, args ...string) *osexec.Cmd, args ...string) *serverProcess {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM here")
 	}
@@ -95,7 +101,7 @@ func startServer(t *testing.T, args ...string) *serverProcess {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // of the tokens of servers in memory
-	p := &serverProcess{Cmd: osexec.Command(path, append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, args...)...)}
+	p := &serverProcess{Cmd: command(path, append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, args...)...)}
 	p.Stderr = &p.stderrText
 	out, err := p.StdoutPipe()
 	if err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 
 	"github.com/cleavekv/cleave/internal/server/redis"
@@ -79,6 +80,11 @@ func (s *Server) checkAllowed(c *client, spec *redis.Spec, args [][]byte) error 
 	}
 	if spec.Flags&redis.DenyOOM != 0 && s.memory.overLimit.Load() {
 		return errOOM
+	}
+	if most := s.opts.MaxWriteBytes; most > 0 && spec.Flags&redis.DenyOOM != 0 {
+		if n := redis.CountBytes(args); n > most {
+			return redis.Error(fmt.Sprintf("OOM a request of %d bytes: with the memory that this server may take, one that writes has at most %d: send less at a time, or give it more memory", n, most))
+		}
 	}
 	u := c.account.User()
 	if !u.IsUnlimited() {

@@ -40,6 +40,9 @@ type Options struct {
 	// Memory reports whether the store is in memory, so that the setting maxmemory is about
 	// it.
 	Memory bool
+	// MaxWriteBytes is how many bytes the words of a request that writes may have. Default as many as a
+	// transaction.
+	MaxWriteBytes int
 	// Cluster makes the server report itself as a cluster of one node, so that cluster clients connect. Commands
 	// are the same with and without it.
 	Cluster bool

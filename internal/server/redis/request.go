@@ -33,10 +33,12 @@ type Request struct {
 }
 
 // ArgBytes is how many bytes its words have.
-func (r *Request) ArgBytes() int {
-	n := 0
-	for _, a := range r.Args {
-		n += len(a)
+func (r *Request) ArgBytes() int { return CountBytes(r.Args) }
+
+// CountBytes is how many bytes words have together.
+func CountBytes(words [][]byte) (n int) {
+	for _, w := range words {
+		n += len(w)
 	}
 	return n
 }
@@ -53,20 +55,18 @@ type slab[T any] struct {
 
 func (s *slab[T]) newItem() *T {
 	if s.used == len(s.items) {
-		// Those that were given out stay where they are.
-		s.items, s.used = make([]T, max(64, 2*len(s.items))), 0
+		// Those that were given out stay where they are. The first is alone: a request of a MULTI has a
+		// slab of its own, which is kept until EXEC ends.
+		s.items, s.used = make([]T, min(max(1, 2*len(s.items)), maxSlabItems)), 0
 	}
 	s.used++
 	return &s.items[s.used-1]
 }
 
-// maxRetainedItems is how many values are kept.
-const maxRetainedItems = 1 << 13
+// maxSlabItems is how many values are made at once, and kept: a MULTI of many does not make twice as many.
+const maxSlabItems = 1 << 12
 
 func (s *slab[T]) reset() {
-	if len(s.items) > maxRetainedItems {
-		s.items = nil
-	}
 	clear(s.items[:min(s.used, len(s.items))])
 	s.used = 0
 }

@@ -35,7 +35,8 @@ type Options struct {
 	// SegmentBytes is the size of a segment of the log, and so of a chunk: what
 	// is applied at a time. Default 32 MiB: large enough that sorting and
 	// flushing cost little for each row, and small enough that four fit; or a
-	// quarter of CacheBytes if that is less, or a 64th of the disk. A multiple of 4 KiB
+	// 16th of CacheBytes if that is less, but 8 MiB or a quarter of CacheBytes at least, as what
+	// waits to be applied is in memory several times; or a 64th of the disk. A multiple of 4 KiB
 	// from 64 KiB to 1 GiB.
 	SegmentBytes int64
 	// Chunks is how many chunks may wait to be applied, the one that is being
@@ -123,10 +124,11 @@ func (o Options) withDefaults() (Options, error) {
 const diskSegments = 64
 
 // defaultSegmentBytes is the size of segments beside a row cache of some bytes: rows of the chunks that wait
-// to be applied are in it, and may take half of it, see limit in package rows. On a small disk
+// to be applied are in it, and may take half of it, see limit in package rowcache. On a small disk
 // they are a small part of it.
 func defaultSegmentBytes(cache, disk int64) int64 {
-	return min(max(min(cache/4, disk/diskSegments)&^4095, minSegmentBytes), 32<<20)
+	ofCache := max(cache/16, min(cache/4, 8<<20))
+	return min(max(min(ofCache, disk/diskSegments)&^4095, minSegmentBytes), 32<<20)
 }
 
 func setDefault(v *int64, to int64) {
