@@ -29,8 +29,10 @@ type Options struct {
 	Kinds []partition.Kind
 	// Candidates are the layouts to judge, each for every kind. Default those that the columns suggest.
 	Candidates []string
-	// Current is the layout in use, which is judged too. Default none.
-	Current string
+	// Current is the layout in use, which is judged too, and CurrentKind the kind of its keyspace.
+	// Default none, and the first of Kinds.
+	Current     string
+	CurrentKind *partition.Kind
 	// Queries are what programs ask. Without them, how well keys suit queries is not known.
 	Queries []Query
 	// Fraction is the share of all records that the source has, if it is a sample. Default 1. The bytes
@@ -62,9 +64,11 @@ type Interval struct {
 
 // Report is what an analysis has found.
 type Report struct {
-	Rows   uint64 `json:"rows"`
-	Bytes  uint64 `json:"bytes"`
-	Shards int    `json:"shards"`
+	// At is Options.Now.
+	At     time.Time `json:"at"`
+	Rows   uint64    `json:"rows"`
+	Bytes  uint64    `json:"bytes"`
+	Shards int       `json:"shards"`
 	// SampledRows is how many rows the candidates were simulated on.
 	SampledRows int `json:"sampled_rows"`
 	// Interrupted means that the input was not read to its end.
@@ -79,6 +83,8 @@ type Report struct {
 	Current *Result `json:"current"`
 	// Fix is what to do about the key in use, empty if it is good.
 	Fix string `json:"fix"`
+	// Drift is what Compare has found, if a report that was kept was compared with this one.
+	Drift *Drift `json:"drift,omitempty"`
 	// Notes limit what the report means.
 	Notes []string `json:"notes"`
 }
@@ -186,7 +192,7 @@ func Analyze(ctx context.Context, src Source, o Options) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{
-		Rows: a.rows, Bytes: a.bytes, Shards: o.Shards, SampledRows: a.sim.sampled, Interrupted: interrupted,
+		At: o.Now.UTC(), Rows: a.rows, Bytes: a.bytes, Shards: o.Shards, SampledRows: a.sim.sampled, Interrupted: interrupted,
 		Skipped: a.skipped, Problems: a.problems,
 	}
 	for _, c := range a.columns {
@@ -217,6 +223,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Kinds == nil {
 		o.Kinds = []partition.Kind{partition.Hash, partition.Range}
+	}
+	if o.CurrentKind == nil {
+		o.CurrentKind = &o.Kinds[0]
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Now()
@@ -266,7 +275,7 @@ func (a *analysis) rank(r *Report) error {
 	}
 	var current *candidate
 	if a.options.Current != "" {
-		if current, err = a.sim.newCandidate(a.options.Current, a.options.Kinds[0]); err != nil {
+		if current, err = a.sim.newCandidate(a.options.Current, *a.options.CurrentKind); err != nil {
 			return fmt.Errorf("the current key: %w", err)
 		}
 	}

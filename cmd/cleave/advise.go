@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +25,8 @@ type adviseFlags struct {
 	candidates, layout  string
 	queries, fileFormat string
 	strict, noHeader    bool
+	save, compare       string
+	kept                *advisor.Report // what compare names
 	table               string
 	sample              float64
 	output              output.Format
@@ -50,10 +53,13 @@ share of queries that ask a single one. A layout can be pasted into cleave
 keyspace create.
 
 With --current it says what to do about the key in use, and exits with 3 if its
-grade is D or F. Interrupted, it reports what the records so far show.`,
+grade is D or F. With --compare it says whether the key of a report that was kept
+with --save is still right, and which figures have moved; if not, it exits with 3. Interrupted, it reports what the records so far show.`,
 		Example: `  cleave advise orders.csv
   cleave advise events.jsonl --shards 32 --current created_at --layout range
   cleave advise orders.csv --queries queries.jsonl -o json
+  cleave advise orders.csv --save advice.json
+  cleave advise later.csv --compare advice.json
   cleave advise postgres://me@db/shop --table orders --sample 5
   cleave advise orders.csv --candidates 'customer;(region, day(ts)) | id'`,
 		Args: oneNamedArg("a file of CSV, JSON lines or Parquet, such as orders.csv, or postgres://…"),
@@ -70,13 +76,15 @@ grade is D or F. Interrupted, it reports what the records so far show.`,
 	flags.StringVar(&f.options.Current, "current", "", "`layout` of the key in use, of a hash keyspace unless --layout\nsays range")
 	flags.StringVar(&f.queries, "queries", "", "`file` of what programs ask: JSON lines with op, filter, columns,\nset, txn and count")
 	flags.StringVar(&f.fileFormat, "format", "", "csv, jsonl or parquet (default by the name of the file)")
+	flags.StringVar(&f.save, "save", "", "keep the report in this `file`, to compare with later")
+	flags.StringVar(&f.compare, "compare", "", "compare with the report that was kept in this `file`: is its\nkey still right?")
 	flags.StringVar(&f.table, "table", "", "`table` of the PostgreSQL database")
 	flags.Float64Var(&f.sample, "sample", 0, "read only so many `percent` of the table's pages")
 	flags.BoolVar(&f.noHeader, "no-header", false, "the first record of a CSV is data; columns are c1, c2, …")
 	flags.BoolVar(&f.strict, "strict", false, "fail at the first record that cannot be read, rather than skip it")
 	flags.VarP(&f.output, "output", "o", "form of the output")
 	completeFlags(cmd, map[string]cobra.CompletionFunc{
-		"output": completeOutput, "queries": completeFiles,
+		"output": completeOutput, "queries": completeFiles, "save": completeFiles, "compare": completeFiles,
 		"layout": cobra.FixedCompletions([]cobra.Completion{"hash", "range"}, cobra.ShellCompDirectiveNoFileComp),
 		"format": cobra.FixedCompletions([]cobra.Completion{"csv", "jsonl", "parquet"}, cobra.ShellCompDirectiveNoFileComp),
 	})
@@ -104,6 +112,16 @@ func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
 		return toAdviseError(ctx, in.name, err)
 	}
 	report.Notes = append(report.Notes, in.notes...)
+	if f.kept != nil {
+		if report.Drift, err = advisor.Compare(f.kept, report); err != nil {
+			return usageError{fmt.Errorf("--compare %s: %w", f.compare, trimAdvise(err))}
+		}
+	}
+	if f.save != "" {
+		if err := saveReport(f.save, report); err != nil {
+			return err
+		}
+	}
 	width := terminal.Width(cmd.OutOrStdout())
 	if err := output.WriteOne(cmd.OutOrStdout(), f.output, report, func(r *advisor.Report) string { return formatAdvice(r, width) }); err != nil {
 		return err
@@ -111,6 +129,8 @@ func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
 	switch {
 	case report.Interrupted:
 		return errInterrupted
+	case report.Drift != nil && !report.Drift.StillRight:
+		return silentExit{exitUnhealthy}
 	case report.Current != nil && (report.Current.Grade == "D" || report.Current.Grade == "F"):
 		return silentExit{exitUnhealthy}
 	}
@@ -133,6 +153,11 @@ func (f *adviseFlags) fillOptions() error {
 			return usageError{errors.New("--candidates names none: leave it out to have them found")}
 		}
 	}
+	if f.compare != "" {
+		if err := f.readKept(); err != nil {
+			return usageError{fmt.Errorf("--compare %s: %w", f.compare, err)}
+		}
+	}
 	if f.queries == "" {
 		return nil
 	}
@@ -145,6 +170,40 @@ func (f *adviseFlags) fillOptions() error {
 		return usageError{fmt.Errorf("--queries %s: %w", f.queries, trimAdvise(err))}
 	}
 	return nil
+}
+
+// readKept reads the report to compare with. Its key is the current one, unless another is named.
+func (f *adviseFlags) readKept() error {
+	text, err := os.ReadFile(f.compare)
+	if err != nil {
+		return err
+	}
+	var kept advisor.Report
+	if err := json.Unmarshal(text, &kept); err != nil {
+		return fmt.Errorf("not a report of cleave advise --save: %w", err)
+	}
+	used := kept.KeyInUse()
+	if used == nil || len(used.Skews) == 0 {
+		return errors.New("not a report of cleave advise --save that has a key")
+	}
+	f.kept = &kept
+	if f.options.Current == "" {
+		kind := partition.Hash
+		if used.Kind == partition.Range.String() {
+			kind = partition.Range
+		}
+		f.options.Current, f.options.CurrentKind = used.Layout, &kind
+	}
+	return nil
+}
+
+// saveReport writes a report as JSON.
+func saveReport(name string, r *advisor.Report) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(text, '\n'), 0o644)
 }
 
 // toAdviseError names what is wrong as the command line has it.
@@ -205,6 +264,12 @@ func formatAdvice(r *advisor.Report, width int) string {
 		notes = append(notes, fmt.Sprintf("Current key %s, grade %s: %s.", c.Layout, c.Grade, c.Sentence))
 		if r.Fix != "" {
 			notes = append(notes, "Fix: "+r.Fix+".")
+		}
+	}
+	if d := r.Drift; d != nil {
+		notes = append(notes, d.Sentence+".")
+		for _, m := range d.Moved {
+			notes = append(notes, fmt.Sprintf("- %v", m))
 		}
 	}
 	notes = append(notes, r.Notes...)

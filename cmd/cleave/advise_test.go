@@ -112,6 +112,10 @@ func TestAdvise_ErrorsSayWhatToDo(t *testing.T) {
 		{[]string{"postgres://127.0.0.1:1/x?connect_timeout=5"}, exitUsage, "name the table of the database with --table"},
 		{[]string{"postgres://me:secret@127.0.0.1:1/x?connect_timeout=5", "--table", "t"}, exitUnreachable, "cannot connect"},
 		{[]string{"postgres://127.0.0.1:1/x", "--table", "t", "--sample", "200"}, exitUsage, "200 percent"},
+		{[]string{good, "--compare", filepath.Join(dir, "none.json")}, exitUsage, "no such file"},
+		{[]string{good, "--compare", write("x.json", "[]")}, exitUsage, "not a report"},
+		{[]string{good, "--compare", write("y.json", "{}")}, exitUsage, "not a report"},
+		{[]string{good, "--save", filepath.Join(dir, "none", "x.json")}, exitFailed, "no such file"},
 		{[]string{good, "--table", "t"}, exitUsage, "is a file"},
 		{[]string{"-", "--format", "parquet"}, exitUsage, "name a file in place of stdin"},
 		{[]string{good, "--candidates", "customer,nothing"}, exitUsage, "there is no column nothing; there are id, customer, region"},
@@ -155,5 +159,26 @@ func TestAdvise_WithoutAGoodKey_RecommendsNone(t *testing.T) {
 		if code != exitOK || !strings.Contains(out, c.want) || strings.Contains(out, "Best:") || strings.Contains(out, "keyspace create") {
 			t.Errorf("%s: exit %d, %s%s", name, code, out, errs)
 		}
+	}
+}
+
+func TestAdvise_CompareSaysWhetherTheKeyIsStillRight(t *testing.T) {
+	kept := filepath.Join(t.TempDir(), "advice.json")
+	if code, _, errs := runCommand("advise", writeOrders(t, "orders.csv", 20_000, ""), "--save", kept, "--layout", "hash"); code != exitOK {
+		t.Fatalf("exit %d, %s", code, errs)
+	}
+	code, out, errs := runCommand("advise", writeOrders(t, "orders.csv", 30_000, ""), "--compare", kept)
+	if code != exitOK || !strings.Contains(out, "customer:string is still right: grade A") {
+		t.Errorf("exit %d, %s%s", code, out, errs)
+	}
+	celebrity := strings.Repeat("9,customer-1,eu\n", 20_000)
+	code, out, errs = runCommand("advise", writeOrders(t, "orders.csv", 20_000, celebrity), "--compare", kept)
+	if code != exitUnhealthy || !strings.Contains(out, "customer:string is no longer right") || !strings.Contains(out, "- share of the largest key 0.00 -> 0.43") {
+		t.Errorf("exit %d, %s%s", code, out, errs)
+	}
+	code, out, errs = runCommand("advise", writeOrders(t, "orders.csv", 20_000, celebrity), "--compare", kept, "-o", "json")
+	var r advisor.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != exitUnhealthy || r.Drift == nil || r.Drift.StillRight || r.Drift.Was != "A" {
+		t.Errorf("exit %d, %v, %s, drift %+v", code, err, errs, r.Drift)
 	}
 }
