@@ -35,6 +35,9 @@ type Options struct {
 	CurrentKind *partition.Kind
 	// Queries are what programs ask. Without them, how well keys suit queries is not known.
 	Queries []Query
+	// Together are kinds of transactions: what has to be decided at once. Without them, how many
+	// cross shards is known only as far as Queries have transactions.
+	Together []Together
 	// Fraction is the share of all records that the source has, if it is a sample. Default 1. The bytes
 	// of keys are those of all records.
 	Fraction float64
@@ -83,6 +86,11 @@ type Report struct {
 	Current *Result `json:"current"`
 	// Fix is what to do about the key in use, empty if it is good.
 	Fix string `json:"fix"`
+	// Tenants are values with so many rows that each is worth a place of its own.
+	Tenants []Tenant `json:"tenants"`
+	// DecidedTogether are the columns that all of Options.Together have: the smallest state that is
+	// decided at once are the rows that agree in them.
+	DecidedTogether []string `json:"decided_together,omitempty"`
 	// Drift is what Compare has found, if a report that was kept was compared with this one.
 	Drift *Drift `json:"drift,omitempty"`
 	// Notes limit what the report means.
@@ -142,8 +150,10 @@ type Result struct {
 	// Present is the share of rows that have all columns of the key.
 	Present Interval `json:"present"`
 	// Queries is null if there are none.
-	Queries  *QueryFit `json:"queries"`
-	Patterns []string  `json:"patterns"`
+	Queries *QueryFit `json:"queries"`
+	// Together is null if there are no transactions.
+	Together *TogetherFit `json:"together,omitempty"`
+	Patterns []string     `json:"patterns"`
 	// Sentence is what is best or worst about it.
 	Sentence string `json:"sentence"`
 	// Price is what readers pay.
@@ -160,6 +170,8 @@ type analysis struct {
 	step int // every step-th row is simulated
 	// nameOf has the column's name in the input for each that a layout can have.
 	nameOf map[string]string
+	// together are the columns of each of Options.Together.
+	together [][]int
 }
 
 // Analyze reads a source and reports which key suits its records. If the context ends, it stops
@@ -198,6 +210,10 @@ func Analyze(ctx context.Context, src Source, o Options) (*Report, error) {
 	for _, c := range a.columns {
 		r.Columns = append(r.Columns, a.describeColumn(c))
 	}
+	if err := a.resolveTogether(r); err != nil {
+		return nil, err
+	}
+	r.Tenants = a.findTenants()
 	if err := a.rank(r); err != nil {
 		return nil, err
 	}
@@ -269,7 +285,7 @@ const (
 
 // rank simulates candidates, first on a part of the sample, then the best on all of it.
 func (a *analysis) rank(r *Report) error {
-	candidates, err := a.listCandidates()
+	candidates, err := a.listCandidates(r.DecidedTogether)
 	if err != nil {
 		return err
 	}
@@ -315,9 +331,9 @@ func (a *analysis) rank(r *Report) error {
 }
 
 // listCandidates returns the candidates that were asked for, or else those that the columns suggest.
-func (a *analysis) listCandidates() ([]*candidate, error) {
+func (a *analysis) listCandidates(shared []string) ([]*candidate, error) {
 	if len(a.options.Candidates) == 0 {
-		return a.sim.generate(a.rows, a.options.Kinds)
+		return a.sim.generate(a.rows, a.options.Kinds, a.together, shared)
 	}
 	var found []*candidate
 	for _, text := range a.options.Candidates {
@@ -369,12 +385,18 @@ func (a *analysis) newResult(c *candidate) Result {
 		fit := c.matchQueries(a.options.Queries, a.nameOf)
 		r.Queries = &fit
 	}
-	r.Scores, r.Score = a.score(c, r.Queries)
+	if len(a.together) > 0 {
+		r.Together = a.matchTogether(c)
+	}
+	r.Scores, r.Score = a.score(c, &r)
 	r.Grade = gradeOf(r.Score)
 	if a.isTooSmall() {
 		r.Grade = "?"
 	}
 	r.Sentence, r.Patterns = a.explain(c, &r)
+	if r.Together != nil {
+		r.Together.explainTogether(&r)
+	}
 	r.Create = fmt.Sprintf("cleave keyspace create NAME --%s --layout '%s'", r.Kind, r.Layout)
 	return r
 }
@@ -413,10 +435,9 @@ func (a *analysis) describeColumn(c *column) Column {
 		Median: Interval(c.distinct.Repeats()), MeanBytes: float64(c.bytes) / float64(max(1, c.values)), MaxBytes: c.longest,
 		Patterns: a.patternsOf(c),
 	}
-	rows := float64(a.rows)
 	for _, h := range c.heavy.Top(topValues) {
-		if share := float64(h.Count) / rows; h.Count > 1 {
-			out.Top = append(out.Top, TopValue{h.Text, Interval{share, share + float64(h.Missed)/rows/2, share + float64(h.Missed)/rows}})
+		if h.Count > 1 {
+			out.Top = append(out.Top, TopValue{h.Text, a.shareOf(h)})
 		}
 	}
 	return out
@@ -431,6 +452,7 @@ func (a *analysis) addNotes(r *Report) {
 	if a.isTooSmall() {
 		note("%d rows are too few for a grade: %d shards take at least %d.", a.rows, a.options.Shards, max(minRows, minRowsPerShard*a.options.Shards))
 	}
+	r.addTogetherNotes(a.options.Together)
 	if len(a.options.Queries) == 0 {
 		note("Without queries it is not known how many shards they ask; entities with several rows are preferred.")
 	}

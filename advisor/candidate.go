@@ -170,9 +170,10 @@ func findRoles(columns []*column, rows uint64) roles {
 }
 
 // generate returns the candidates that are worth a simulation.
-func (s *simulator) generate(rows uint64, kinds []partition.Kind) ([]*candidate, error) {
+func (s *simulator) generate(rows uint64, kinds []partition.Kind, together [][]int, shared []string) ([]*candidate, error) {
 	r := findRoles(s.columns, rows)
 	g := generator{simulator: s, kinds: kinds, rows: rows, seen: map[string]bool{}}
+	g.addTogether(together, shared)
 	for _, c := range r.keys {
 		g.add(partition.Hash, g.join(c), "")
 		g.add(partition.Range, g.join(c), g.tail(r, c))

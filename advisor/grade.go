@@ -33,8 +33,8 @@ const evenEnough = 1.1
 const keysPerShard = 10
 
 // score computes the properties of a candidate, what it costs, and the sum of both from 0 to 100.
-func (a *analysis) score(c *candidate, fit *QueryFit) (Scores, float64) {
-	p := &c.place
+func (a *analysis) score(c *candidate, r *Result) (Scores, float64) {
+	p, fit := &c.place, r.Queries
 	s := Scores{
 		Cardinality: cardinalityScore(float64(p.keys) / float64(a.options.Shards)),
 		Balance:     min(1, evenEnough/p.skews[0].Value),
@@ -54,6 +54,9 @@ func (a *analysis) score(c *candidate, fit *QueryFit) (Scores, float64) {
 		if fit.CrossShard >= 0 {
 			s.Local = 1 - fit.CrossShard/2
 		}
+	}
+	if r.Together != nil {
+		s.Local = 1 - r.Together.CrossShard.Value/2
 	}
 	least, sum, n := 1.0, 0.0, 0.0
 	for _, v := range s.list() {
@@ -180,7 +183,7 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 	case least == s.Stability:
 		sentence = fmt.Sprintf("%.0f %% of updates change the key, so that rows move", 100*r.Queries.KeyUpdates)
 	case least == s.Local:
-		sentence = fmt.Sprintf("%.0f %% of transactions cross shards", 100*r.Queries.CrossShard)
+		sentence = fmt.Sprintf("%.0f %% of transactions cross shards", 200*(1-s.Local))
 	case least == s.LargestKey:
 		sentence = fmt.Sprintf("one key has %.0f MB and cannot be split", p.largestKey.Value*a.allBytes()/1e6)
 	default:

@@ -25,6 +25,7 @@ type adviseFlags struct {
 	candidates, layout  string
 	queries, fileFormat string
 	strict, noHeader    bool
+	together            string
 	save, compare       string
 	kept                *advisor.Report // what compare names
 	table               string
@@ -76,6 +77,7 @@ with --save is still right, and which figures have moved; if not, it exits with 
 	flags.StringVar(&f.options.Current, "current", "", "`layout` of the key in use, of a hash keyspace unless --layout\nsays range")
 	flags.StringVar(&f.queries, "queries", "", "`file` of what programs ask: JSON lines with op, filter, columns,\nset, txn and count")
 	flags.StringVar(&f.fileFormat, "format", "", "csv, jsonl or parquet (default by the name of the file)")
+	flags.StringVar(&f.together, "together", "", "`columns` whose rows are decided at once, by kinds of\ntransactions with counts: trip,cabin=90;customer=10, or\n@file with a line for each")
 	flags.StringVar(&f.save, "save", "", "keep the report in this `file`, to compare with later")
 	flags.StringVar(&f.compare, "compare", "", "compare with the report that was kept in this `file`: is its\nkey still right?")
 	flags.StringVar(&f.table, "table", "", "`table` of the PostgreSQL database")
@@ -158,6 +160,9 @@ func (f *adviseFlags) fillOptions() error {
 			return usageError{fmt.Errorf("--compare %s: %w", f.compare, err)}
 		}
 	}
+	if err := f.readTogether(); err != nil {
+		return usageError{fmt.Errorf("--together: %w", trimAdvise(err))}
+	}
 	if f.queries == "" {
 		return nil
 	}
@@ -170,6 +175,21 @@ func (f *adviseFlags) fillOptions() error {
 		return usageError{fmt.Errorf("--queries %s: %w", f.queries, trimAdvise(err))}
 	}
 	return nil
+}
+
+// readTogether reads the kinds of transactions.
+func (f *adviseFlags) readTogether() (err error) {
+	if f.together == "" {
+		return nil
+	}
+	text := []byte(f.together)
+	if name, isFile := strings.CutPrefix(f.together, "@"); isFile {
+		if text, err = os.ReadFile(name); err != nil {
+			return err
+		}
+	}
+	f.options.Together, err = advisor.ParseTogether(string(text))
+	return err
 }
 
 // readKept reads the report to compare with. Its key is the current one, unless another is named.
@@ -214,7 +234,7 @@ func toAdviseError(ctx context.Context, name string, err error) error {
 	if errors.Is(err, postgres.ErrUnreachable) {
 		return exitError{exitUnreachable, trimAdvise(err)}
 	}
-	usage := errors.Is(err, postgres.ErrOptions) || errors.Is(err, postgres.ErrNoTable) || errors.Is(err, advisor.ErrOptions) || errors.Is(err, advisor.ErrCandidate) || errors.Is(err, advisor.ErrQuery)
+	usage := errors.Is(err, postgres.ErrOptions) || errors.Is(err, postgres.ErrNoTable) || errors.Is(err, advisor.ErrTogether) || errors.Is(err, advisor.ErrOptions) || errors.Is(err, advisor.ErrCandidate) || errors.Is(err, advisor.ErrQuery)
 	switch {
 	case usage:
 		return usageError{trimAdvise(err)}
@@ -266,6 +286,9 @@ func formatAdvice(r *advisor.Report, width int) string {
 			notes = append(notes, "Fix: "+r.Fix+".")
 		}
 	}
+	for _, t := range r.Tenants {
+		notes = append(notes, formatTenant(&t))
+	}
 	if d := r.Drift; d != nil {
 		notes = append(notes, d.Sentence+".")
 		for _, m := range d.Moved {
@@ -285,6 +308,16 @@ func formatAdvice(r *advisor.Report, width int) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// formatTenant says what to do about a value with very many rows.
+func formatTenant(t *advisor.Tenant) string {
+	text := fmt.Sprintf("%s of %s has %.1f %% of all rows, %s times the median: give it %s of its own.",
+		t.Value, t.Column, 100*t.Share.Value, output.Count(int64(t.TimesMedian)), output.Plural(t.Shards, "shard"))
+	if t.Split != "" {
+		text += fmt.Sprintf(" In a range keyspace whose key begins with %s: %s", t.Column, t.Split)
+	}
+	return text
 }
 
 func newAdviceColumns() []output.Column[advisor.Column] {
@@ -326,6 +359,12 @@ func newCandidateColumns(r *advisor.Report) []output.Column[advisor.Result] {
 		columns = append(columns, output.Column[result]{Head: "one shard", Right: true, Cell: func(c result) string {
 			return fmt.Sprintf("%.0f %%", 100*c.Queries.Single)
 		}})
+	}
+	if slices.ContainsFunc(r.Candidates, func(c result) bool { return c.Together != nil }) {
+		return append(columns,
+			output.Column[result]{Head: "cross", Right: true, Cell: func(c result) string { return fmt.Sprintf("%.0f %%", 100*c.Together.CrossShard.Value) }},
+			output.Column[result]{Head: "stays local", Cell: func(c result) string { return cmp.Or(strings.Join(c.Together.Local, "; "), "-") }, CutPriority: 2},
+			output.Column[result]{Head: "breaks first", Cell: func(c result) string { return c.Together.BreaksFirst }, CutPriority: 1})
 	}
 	return append(columns, output.Column[result]{Head: "why", Cell: func(c result) string { return cmp.Or(c.Sentence, "-") }, CutPriority: 1})
 }

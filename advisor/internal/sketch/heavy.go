@@ -10,8 +10,8 @@ import (
 // all rows: a sixteenth of the fair share of one of 32 shards.
 const heavyKept = 2048
 
-// maxKeptText is how much of a value is kept to name it.
-const maxKeptText = 64
+// MaxKeptText is how much of a value is kept to name it.
+const MaxKeptText = 64
 
 // HeavyHitters finds the values that come most often.
 //
@@ -66,7 +66,7 @@ func (h *HeavyHitters) Add(hash, count uint64, text []byte) {
 	if n := len(h.spare); n > 0 {
 		kept, h.spare = h.spare[n-1], h.spare[:n-1]
 	}
-	kept = append(kept[:0], text[:min(len(text), maxKeptText)]...)
+	kept = append(kept[:0], text[:min(len(text), MaxKeptText)]...)
 	h.entries = append(h.entries, heavyEntry{hash, count, kept})
 	h.index[i] = int32(len(h.entries))
 }
