@@ -55,7 +55,8 @@ keyspace create.
 
 With --current it says what to do about the key in use, and exits with 3 if its
 grade is D or F. With --compare it says whether the key of a report that was kept
-with --save is still right, and which figures have moved; if not, it exits with 3. Interrupted, it reports what the records so far show.`,
+with --save is still right, and which figures have moved; if not, it exits with
+3. Interrupted, it reports what the records so far show.`,
 		Example: `  cleave advise orders.csv
   cleave advise events.jsonl --shards 32 --current created_at --layout range
   cleave advise orders.csv --queries queries.jsonl -o json
