@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -98,33 +99,34 @@ func (n *Node) loadJob(ctx context.Context, id ownership.JobID) (mover.Job, erro
 	return j, nil
 }
 
-// Users of the server are rows of the catalog: where the keyspaces are, out of the reach of
-// clients, in every backup, and one truth for all nodes that will share a catalog. What
-// their rules mean is not known here.
+// Notes are rows of the catalog that others keep there: users of the server, and what the balancer has decided. They are
+// where the keyspaces are, out of the reach of clients, in every backup, and one truth for all nodes that will share a
+// catalog. What they mean is not known here. Each kind has a prefix of its own.
 
 const userPrefix = "user/"
 
-func userKey(name string) partition.Position {
-	return systemKeyspace.AppendPosition(nil, []byte(userPrefix+name))
+func noteKey(name string) partition.Position { return systemKeyspace.AppendPosition(nil, []byte(name)) }
+
+// PutNotes stores notes by their names, as one, durably. One without content is removed.
+func (n *Node) PutNotes(ctx context.Context, notes map[string][]byte) error {
+	var commands []command.Command
+	for name, content := range notes {
+		if len(content) == 0 {
+			commands = append(commands, &command.Delete{Keys: []partition.Position{noteKey(name)}})
+		} else {
+			commands = append(commands, &command.Set{Key: noteKey(name), Value: content})
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	return n.writeCatalog(ctx, commands...)
 }
 
-// PutUser keeps the rules of a user, durably. Empty rules forget it.
-func (n *Node) PutUser(ctx context.Context, name, rules string) error {
-	at := userKey(name)
-	var c command.Command = &command.Set{Key: at, Value: []byte(rules)}
-	if rules == "" {
-		c = &command.Delete{Keys: []partition.Position{at}}
-	}
-	if err := n.writeCatalog(ctx, c); err != nil {
-		return fmt.Errorf("keep user %q: %w", name, err)
-	}
-	return nil
-}
-
-// Users returns the rules of the users that are kept, by name.
-func (n *Node) Users(ctx context.Context) (users map[string]string, err error) {
-	users = map[string]string{}
-	span := systemKeyspace.PrefixSpan([]byte(userPrefix))
+// Notes returns the notes whose names begin with a prefix, by what follows it.
+func (n *Node) Notes(ctx context.Context, prefix string) (notes map[string][]byte, err error) {
+	notes = map[string][]byte{}
+	span := systemKeyspace.PrefixSpan([]byte(prefix))
 	var bad error
 	err = n.lookupGroup(firstGroup).Store.Scan(effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End), false, func(key, value []byte) bool {
 		if bad = ctx.Err(); bad != nil {
@@ -136,15 +138,30 @@ func (n *Node) Users(ctx context.Context) (users map[string]string, err error) {
 			row, err = command.DecodeRow(value)
 		}
 		if bad = err; err == nil {
-			users[strings.TrimPrefix(string(name), userPrefix)] = string(row.Payload)
+			notes[strings.TrimPrefix(string(name), prefix)] = bytes.Clone(row.Payload)
 		}
 		return err == nil
 	})
-	if err == nil {
-		err = bad
+	return notes, errors.Join(err, bad)
+}
+
+// PutUser keeps the rules of a user, durably. Empty rules forget it.
+func (n *Node) PutUser(ctx context.Context, name, rules string) error {
+	if err := n.PutNotes(ctx, map[string][]byte{userPrefix + name: []byte(rules)}); err != nil {
+		return fmt.Errorf("keep user %q: %w", name, err)
 	}
+	return nil
+}
+
+// Users returns the rules of the users that are kept, by name.
+func (n *Node) Users(ctx context.Context) (users map[string]string, err error) {
+	notes, err := n.Notes(ctx, userPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("read the users: %w", err)
+	}
+	users = make(map[string]string, len(notes))
+	for name, rules := range notes {
+		users[name] = string(rules)
 	}
 	return users, nil
 }
