@@ -13,6 +13,7 @@ import (
 	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/reshard/balancer"
 	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
@@ -23,6 +24,7 @@ type DB struct {
 	engine          *engine.DB
 	node            *node.Node               // that of the engine
 	defaultKeyspace atomic.Pointer[Keyspace] // the default one
+	balancer        *balancer.Balancer       // nil with Options.HeatOff
 }
 
 // Open opens the store in a directory, which it makes if there is none. It
@@ -45,7 +47,15 @@ func open(dir string, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openNode(no)
+	db, err := openNode(no)
+	if err != nil || opts.HeatOff {
+		return db, err
+	}
+	db.balancer, err = balancer.Start(db.node, balancer.Options{Manual: opts.ManualRelief, Log: opts.Logger})
+	if err != nil {
+		return nil, errors.Join(toPublicError(err), db.Close())
+	}
+	return db, nil
 }
 
 func openNode(o node.Options) (*DB, error) {
@@ -60,7 +70,12 @@ func openNode(o node.Options) (*DB, error) {
 // being executed are finished, those that come later get ErrClosed. It also
 // waits for functions of Update and View and for loops over All, so do not call
 // it from one of them. A second call gets ErrClosed, when the first has returned.
-func (db *DB) Close() error { return toPublicError(db.engine.Close()) }
+func (db *DB) Close() error {
+	if db.balancer != nil {
+		db.balancer.Close()
+	}
+	return toPublicError(db.engine.Close())
+}
 
 // Default returns the default keyspace, which is of kind Hash.
 func (db *DB) Default() *Keyspace {
@@ -219,6 +234,9 @@ func New(e *engine.DB) *DB { return &DB{engine: e, node: e.Node()} }
 
 // Engine sets *e to the engine of the DB. It is for packages of this module.
 func (db *DB) Engine(e **engine.DB) { *e = db.engine }
+
+// Balancer is for packages of this module, as Engine is: it gives them what relieves hot shards, nil with Options.HeatOff.
+func (db *DB) Balancer(b **balancer.Balancer) { *b = db.balancer }
 
 // PublicError makes an error of the engine match its public name, as the methods of DB do. It is for
 // packages of this module.

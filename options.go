@@ -95,6 +95,9 @@ type Options struct {
 	// HeatOff leaves out which keys and ranges are hot: one operation of 128 is sampled for that, and takes up to about
 	// 15 MiB of memory in a program that has many keys.
 	HeatOff bool
+	// ManualRelief makes the store only propose what it would do about hot, large and cold shards: an operator decides.
+	// Default: it splits, moves and merges shards by itself.
+	ManualRelief bool
 	// Now is the clock that expiry and the age of a [RequestID] are judged by.
 	// Default time.Now.
 	Now func() time.Time

@@ -105,23 +105,15 @@ func newConfigSetCommand() *cobra.Command {
 		use: "set NAME=VALUE …", short: "Change settings of a running server, until it is restarted", harmless: true,
 		example: "  cleave config set timeout=300 maxmemory=2gb",
 		args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{fmt.Errorf("config set wants NAME=VALUE")}
-			}
-			for _, a := range args {
-				if name, _, ok := strings.Cut(a, "="); !ok || name == "" {
-					return usageError{fmt.Errorf("%q: want NAME=VALUE", a)}
-				}
-			}
-			return nil
+			_, err := parseAssignments("config set", args)
+			return err
 		},
 		send: func(ctx context.Context, c *api.Client, args []string, dryRun bool) (api.Action, error) {
-			request := api.SetConfig{Settings: map[string]string{}}
-			for _, a := range args {
-				name, value, _ := strings.Cut(a, "=")
-				request.Settings[name] = value
+			values, err := parseAssignments("config set", args)
+			if err != nil {
+				return api.Action{}, err
 			}
-			return c.Post(ctx, api.PathSetConfig, request, dryRun)
+			return c.Post(ctx, api.PathSetConfig, api.SetConfig{Settings: values}, dryRun)
 		},
 	}.toCobra(nil)
 }

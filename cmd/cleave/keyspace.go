@@ -13,8 +13,8 @@ import (
 )
 
 func newKeyspaceCommand() *cobra.Command {
-	cmd := newNounCommand("keyspace", "List, create and drop keyspaces")
-	cmd.AddCommand(newKeyspaceListCommand(), newKeyspaceCreateCommand(), newKeyspaceDropCommand())
+	cmd := newNounCommand("keyspace", "List, create, mark and drop keyspaces")
+	cmd.AddCommand(newKeyspaceListCommand(), newKeyspaceCreateCommand(), newKeyspaceDropCommand(), newKeyspaceCriticalCommand())
 	return cmd
 }
 

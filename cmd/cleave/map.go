@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -192,6 +193,10 @@ func formatExplanation(e api.Explanation, width int) string {
 	}
 	for _, w := range why {
 		b.WriteString(output.WrapTo(w, width) + "\n")
+	}
+	for i := range e.Decisions {
+		d := &e.Decisions[i]
+		b.WriteString(output.WrapTo(fmt.Sprintf("%s, %s: %s", d.Last.Local().Format(time.DateTime), d.Outcome, formatDecision(d)), width) + "\n")
 	}
 	return b.String()
 }

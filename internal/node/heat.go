@@ -13,6 +13,9 @@ const (
 	// heatBuckets is how many buckets of keys the evenness of the load is judged by. A window has some thousand sampled
 	// operations where there is load: with more buckets than that, chance would look like unevenness.
 	heatBuckets = 1024
+	// heatHalfLife is after how long an operation counts half. What begins has most of the weight after ten seconds, so
+	// that it is relieved while it lasts, and cuts are where the load is and not where it was.
+	heatHalfLife = 10 * time.Second
 	// sharedHeatRecorders is how many recorders goroutines share. One operation of 128 is recorded, in half a
 	// microsecond: with two, goroutines that do ten million operations a second seldom wait for each other.
 	sharedHeatRecorders = 2
@@ -36,7 +39,7 @@ func newNodeHeat(wallMS int64) (*nodeHeat, error) {
 	if h.keyMap, err = heat.NewMap(heat.MapOptions{Seed: rand.Uint64()}); err != nil {
 		return nil, err
 	}
-	if h.meter, err = heat.NewMeter(heat.Options{Slots: heatBuckets, Map: h.keyMap, Seed: rand.Uint64()}); err != nil {
+	if h.meter, err = heat.NewMeter(heat.Options{Slots: heatBuckets, HalfLife: heatHalfLife, Map: h.keyMap, Seed: rand.Uint64()}); err != nil {
 		return nil, err
 	}
 	h.shared, err = h.meter.NewSharedRecorder(sharedHeatRecorders, rand.Uint64)

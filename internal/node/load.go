@@ -25,11 +25,25 @@ type shardLoads struct {
 
 	mu    sync.Mutex
 	rates *heat.ShardRates[partition.ShardID]
+	// groupTimes are what groups had done when they were asked last, writes the writes in them by shard then, and inGroup
+	// the time that groups have spent on each shard since the node was opened.
+	groupTimes map[partition.GroupID]groupTime
+	writes     map[partition.ShardID]uint64
+	inGroup    map[partition.ShardID]time.Duration
+}
+
+// groupTime is what a group has done: commands, and the time of its batches.
+type groupTime struct {
+	commands uint64
+	busy     time.Duration
 }
 
 func newShardLoads() shardLoads {
 	rates, _ := heat.NewShardRates[partition.ShardID](loadHalfLife) // it is positive
-	return shardLoads{meter: load.NewMeter(), rates: rates}
+	return shardLoads{
+		meter: load.NewMeter(), rates: rates,
+		groupTimes: map[partition.GroupID]groupTime{}, writes: map[partition.ShardID]uint64{}, inGroup: map[partition.ShardID]time.Duration{},
+	}
 }
 
 // Meter returns what counts the operations on shards.
@@ -42,6 +56,9 @@ func (n *Node) LoadRates() map[partition.ShardID]heat.Rate {
 	return maps.Collect(n.loads.rates.All(0))
 }
 
+// IsFixed reports whether a shard must stay what and where it is: it has the catalog.
+func (n *Node) IsFixed(s partition.Shard) bool { return catalogKeys.IsFixed(s) }
+
 // sampleLoads gives the rates what was counted, until the node is closed.
 func (n *Node) sampleLoads() {
 	ticker := time.NewTicker(loadSampleInterval)
@@ -49,6 +66,8 @@ func (n *Node) sampleLoads() {
 	for began := time.Now(); ; {
 		counts := n.loads.meter.ReadCounts()
 		n.loads.mu.Lock()
+		n.shareGroupTimes(counts)
+		n.loads.addGroupTimes(counts)
 		n.loads.rates.Record(time.Since(began), toHeatCounts(counts))
 		n.loads.mu.Unlock()
 		n.CollectHeat()
@@ -57,6 +76,50 @@ func (n *Node) sampleLoads() {
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// ReadLoads returns what was counted of shards. The time of writes that goroutines wait for is that of up to a second ago.
+func (n *Node) ReadLoads() *load.Loads {
+	l := n.loads.meter.Read()
+	n.loads.mu.Lock()
+	defer n.loads.mu.Unlock()
+	n.loads.addGroupTimes(l)
+	return l
+}
+
+// shareGroupTimes shares the time that each group was at work since the last call among the shards whose writes it has
+// executed for goroutines, by their part of its commands: a goroutine that waits for a write knows only how long that
+// was, and others wait at the same time. What loops execute they time themselves. n.loads.mu is held.
+func (n *Node) shareGroupTimes(l *load.Loads) {
+	m, s := n.Map(), &n.loads
+	gained := make(map[partition.GroupID]groupTime, len(s.groupTimes))
+	now := make(map[partition.GroupID]groupTime, len(s.groupTimes))
+	for _, p := range n.GroupHosts() {
+		metrics := p.Group.Metrics()
+		at, was := groupTime{metrics.Commands, time.Duration(metrics.Service.SumNS)}, s.groupTimes[p.ID]
+		now[p.ID] = at
+		gained[p.ID] = groupTime{at.commands - min(was.commands, at.commands), at.busy - min(was.busy, at.busy)}
+	}
+	s.groupTimes = now
+	writes, inGroup := make(map[partition.ShardID]uint64, len(s.writes)), make(map[partition.ShardID]time.Duration, len(s.inGroup))
+	for id, c := range l.All() {
+		if c.InGroup == 0 {
+			continue
+		}
+		writes[id], inGroup[id] = c.InGroup, s.inGroup[id]
+		owner, ok := m.Shard(id)
+		if g := gained[owner.Group]; ok && g.commands > 0 {
+			inGroup[id] += time.Duration(float64(g.busy) * min(1, float64(c.InGroup-min(s.writes[id], c.InGroup))/float64(g.commands)))
+		}
+	}
+	s.writes, s.inGroup = writes, inGroup
+}
+
+// addGroupTimes adds the time that groups have spent on shards to what was counted of these. mu is held.
+func (s *shardLoads) addGroupTimes(l *load.Loads) {
+	for id, d := range s.inGroup {
+		l.AddBusy(id, d)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/reshard/mover"
-	"github.com/cleavekv/cleave/internal/shard/admission"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -49,10 +48,7 @@ type Node struct {
 	// Counters counts what transactions do.
 	Counters Counters
 	loads    shardLoads
-	// writeLimits are what writers are held up by.
-	writeLimits *admission.WriteLimits
-	caps        capTable
-	heat        *nodeHeat // nil if it is off
+	heat     *nodeHeat // nil if it is off
 
 	// ctx ends when the node is closed.
 	ctx       context.Context
@@ -74,7 +70,6 @@ func Open(opts Options) (*Node, error) {
 	}
 	n := &Node{opts: opts, events: newEventLog(opts.Log), loads: newShardLoads()}
 	n.groupHosts.Store(new([]*GroupHost))
-	n.writeLimits = n.newWriteLimits()
 	if !opts.HeatOff {
 		if n.heat, err = newNodeHeat(n.WallMS()); err != nil {
 			return nil, err
@@ -131,9 +126,6 @@ func (n *Node) openAll(ctx context.Context, dirs []string, ids []store.ID) error
 		return err
 	}
 	if err := n.loadKeyspaces(ctx); err != nil {
-		return err
-	}
-	if err := n.loadCaps(ctx); err != nil {
 		return err
 	}
 	return n.recoverTransactions(ctx)

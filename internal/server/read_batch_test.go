@@ -456,20 +456,26 @@ func TestWhatIsSweptHoldsUpNobody(t *testing.T) {
 // Writers of a range that is moved are held up if they are faster than the move: else it
 // would never get there.
 func TestWritersOfARangeThatIsMovedAreHeldUp(t *testing.T) {
-	const wait = 300 * time.Millisecond
+	const wait = maxThrottleTime + maxThrottleTime/2
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		c := l.dial()
 		c.runScript(`
 			SET n 1 -> OK
 			SET m 1 -> OK
 		`)
-		delayWriters(t, l.s, wait)
+		all := partition.Span{}
+		slow := func(wait time.Duration) {
+			for _, key := range []string{"n", "m"} {
+				l.s.node.GroupHostAt(l.s.defaultKeyspace().AppendPosition(nil, []byte(key))).Group.ThrottleWrites(all, wait)
+			}
+		}
+		slow(wait)
 		for _, request := range []string{"INCR n", "SET m 2", "MSET n 7 {n}x 8"} {
 			began := time.Now()
 			if got := c.ask(request); got[0] == '-' {
 				t.Errorf("%s: %s", request, got)
 			}
-			if took := time.Since(began); took < 200*time.Millisecond {
+			if took := time.Since(began); took < maxThrottleTime {
 				t.Errorf("%s was answered after %v, and held up for %v", request, took, wait)
 			}
 		}
@@ -481,7 +487,7 @@ func TestWritersOfARangeThatIsMovedAreHeldUp(t *testing.T) {
 				t.Errorf("%s, want %s", got, want)
 			}
 		}
-		l.s.node.WriteLimits().Remove(delayKey)
+		slow(0)
 		c.runScript(`
 			INCR n -> (9)
 		`)
@@ -492,7 +498,7 @@ func TestWritersOfARangeThatIsMovedAreHeldUp(t *testing.T) {
 func TestWritersBehindAReadOfTheDiskAreHeldUp(t *testing.T) {
 	const wait = 50 * time.Millisecond
 	l := startCold(t, shapes[1], 2, "k")
-	delayWriters(t, l.s, wait)
+	l.s.node.GroupHostAt(l.s.defaultKeyspace().AppendPosition(nil, []byte("k1"))).Group.ThrottleWrites(partition.Span{}, wait)
 	c := l.dial()
 	began := time.Now()
 	c.sendPipeline("GET k0\r\nINCR k1\r\n")

@@ -50,6 +50,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/config"
 	"github.com/cleavekv/cleave/internal/ops/oplog"
 	"github.com/cleavekv/cleave/internal/ops/tracing"
+	"github.com/cleavekv/cleave/internal/reshard/balancer"
 	"github.com/cleavekv/cleave/internal/server"
 )
 
@@ -101,6 +102,7 @@ type Options struct {
 type Admin struct {
 	o        Options
 	node     *node.Node
+	balancer *balancer.Balancer // nil if heat is off
 	http     *http.Server
 	listener limitListener
 	guard    guard
@@ -145,6 +147,7 @@ func New(o Options) (*Admin, error) {
 	var e *engine.DB
 	o.DB.Engine(&e)
 	a := &Admin{o: o, node: e.Node(), startedAt: o.Now(), eventLimiter: oplog.NewLimiter(o.Log.Handler(), logBurst, logWindow)}
+	o.DB.Balancer(&a.balancer)
 	a.eventLog = slog.New(a.eventLimiter)
 	a.listener = limitListener{Listener: o.Listener, maxConns: maxConns, maxHealthConns: maxHealthConns, onClose: func(reason string, from net.Addr) {
 		a.eventLog.Warn("operator connection closed", "reason", reason, "addr", from.String())

@@ -94,18 +94,36 @@ func (a *Admin) getJob(ctx context.Context, q *query) (api.Job, error) {
 	if err != nil {
 		return api.Job{}, err
 	}
-	s, err := job.Status(ctx)
+	one, err := a.toStoreJob(ctx, job)
 	if err != nil {
 		return api.Job{}, err
+	}
+	return *one, nil
+}
+
+// loadStoreJob is a job of the store.
+func (a *Admin) loadStoreJob(ctx context.Context, id cleave.JobID) (*api.Job, error) {
+	job, err := a.o.DB.Job(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return a.toStoreJob(ctx, job)
+}
+
+func (a *Admin) toStoreJob(ctx context.Context, job *cleave.Job) (*api.Job, error) {
+	s, err := job.Status(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if s.Children > 0 {
 		jobs, err := a.o.DB.Jobs(ctx)
 		if err != nil {
-			return api.Job{}, err
+			return nil, err
 		}
 		s = withChildTotals(s, jobs)
 	}
-	return toJob(s, a.o.Now()), nil
+	one := toJob(s, a.o.Now())
+	return &one, nil
 }
 
 // withChildTotals is a job with what those that it has begun have carried, if it is done by

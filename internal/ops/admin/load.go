@@ -15,7 +15,7 @@ import (
 
 // sumGroupLoads adds up what is asked of the shards of each group.
 func (a *Admin) sumGroupLoads(shards []cleave.Shard) (map[cleave.GroupID]load.ShardLoad, map[cleave.GroupID]heat.Rate) {
-	counts, perSecond := a.node.Meter().Read(), a.node.LoadRates()
+	counts, perSecond := a.node.ReadLoads(), a.node.LoadRates()
 	loads, rates := map[cleave.GroupID]load.ShardLoad{}, map[cleave.GroupID]heat.Rate{}
 	for _, s := range shards {
 		l, of := loads[s.Group], counts.Of(s.ID)
@@ -56,7 +56,7 @@ var loadMetrics = []struct {
 
 // addLoadMetrics adds what is asked of all shards, and of those of which most is asked.
 func (a *Admin) addLoadMetrics(m *metricSet, shards []cleave.Shard) {
-	loads, rates := a.node.Meter().Read(), a.node.LoadRates()
+	loads, rates := a.node.ReadLoads(), a.node.LoadRates()
 	total := loads.Total()
 	m.beginFamily("operations_total", counter, "What requests have done with a key, by kind.")
 	m.addSample(float64(total.Reads), "kind", "read")

@@ -19,7 +19,7 @@ import (
 
 // allRoutes is all that is served. The order is that of the document.
 func (a *Admin) allRoutes() []route {
-	return slices.Concat(a.readRoutes(), a.mapActionRoutes(), a.otherActionRoutes(), a.healthRoutes())
+	return slices.Concat(a.readRoutes(), a.mapActionRoutes(), a.otherActionRoutes(), a.balanceRoutes(), a.healthRoutes())
 }
 
 var keyspaceParam = param{api.QueryKeyspace, "string", "only those of a keyspace"}

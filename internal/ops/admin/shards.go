@@ -225,7 +225,7 @@ func (a *Admin) loadShards(ctx context.Context) ([]api.Shard, error) {
 	for _, s := range shards {
 		total += s.Bytes
 	}
-	loads, rates := a.node.Meter().Read(), a.node.LoadRates()
+	loads, rates := a.node.ReadLoads(), a.node.LoadRates()
 	told := make([]api.Shard, 0, len(shards))
 	for _, s := range shards {
 		one := toShard(s, total)
@@ -290,6 +290,8 @@ func (a *Admin) explainShard(ctx context.Context, q *query) (api.Explanation, er
 	}
 	e := api.Explanation{Keyspace: s.Keyspace, Kind: s.Kind, Shard: s, Why: s.Why}
 	e.Shard.Why = nil
+	why, decisions := a.explainHeat(cleave.ShardID(id))
+	e.Why, e.Decisions = append(e.Why, why...), decisions
 	return e, nil
 }
 

@@ -64,6 +64,9 @@ const (
 	PathConfig    = PathPrefix + "/config"
 	PathBackups   = PathPrefix + "/backups"
 	PathAudit     = PathPrefix + "/audit"
+	PathPlan      = PathPrefix + "/plan"
+	PathDecisions = PathPrefix + "/decisions"
+	PathKnobs     = PathPrefix + "/knobs"
 	PathOpenAPI   = PathPrefix + "/openapi.json"
 )
 
@@ -87,6 +90,10 @@ const (
 	PathCreateBackup   = PathPrefix + "/backups/create"
 	PathVerifyBackup   = PathPrefix + "/backups/verify"
 	PathRestoreBackup  = PathPrefix + "/backups/restore"
+	PathRebalance      = PathPrefix + "/rebalance"
+	PathAccept         = PathPrefix + "/shards/accept"
+	PathCritical       = PathPrefix + "/keyspaces/critical"
+	PathSetKnobs       = PathPrefix + "/knobs/set"
 )
 
 // Names in queries.

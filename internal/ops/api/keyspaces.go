@@ -106,6 +106,8 @@ type Explanation struct {
 	Shard Shard `json:"shard"`
 	// Why is how one follows from the other, in sentences.
 	Why []string `json:"why"`
+	// Decisions are the last ones about a shard, the newest first.
+	Decisions []Decision `json:"decisions,omitempty"`
 }
 
 // Key is the bytes of a key. As text, in JSON and in queries, printable ASCII stands for

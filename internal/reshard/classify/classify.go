@@ -77,6 +77,15 @@ const (
 	Saturated
 )
 
+// String is the class in words.
+func (c Class) String() string {
+	names := [...]string{"even", "hot key", "hot range", "moving edge", "hot prefix", "cross-shard contention", "oversized", "cold", "saturated"}
+	if int(c) >= len(names) {
+		return fmt.Sprintf("Class(%d)", uint8(c))
+	}
+	return names[c]
+}
+
 // Finding is a class with what shows it.
 type Finding struct {
 	Class Class
@@ -113,7 +122,8 @@ type Rules struct {
 	Settled int
 }
 
-func (l Rules) withDefaults() Rules {
+// WithDefaults returns the rules with a default in the place of each zero.
+func (l Rules) WithDefaults() Rules {
 	l.TimesMedian, l.MinWork, l.KeyShare = cmp.Or(l.TimesMedian, 10), cmp.Or(l.MinWork, 0.1), cmp.Or(l.KeyShare, 0.5)
 	l.EdgeShare, l.PrefixKeys = cmp.Or(l.EdgeShare, 0.8), cmp.Or(l.PrefixKeys, 10)
 	l.CrossShard, l.Conflicts = cmp.Or(l.CrossShard, 0.3), cmp.Or(l.Conflicts, 0.2)
@@ -121,10 +131,28 @@ func (l Rules) withDefaults() Rules {
 	return l
 }
 
+// Validate returns an error that names the rule which cannot be as it is.
+func (l Rules) Validate() error {
+	l = l.WithDefaults()
+	for _, c := range []struct {
+		name       string
+		value, max float64
+	}{
+		{"TimesMedian", l.TimesMedian, math.Inf(1)}, {"MinWork", l.MinWork, 1}, {"KeyShare", l.KeyShare, 1}, {"EdgeShare", l.EdgeShare, 1},
+		{"PrefixKeys", float64(l.PrefixKeys), math.Inf(1)}, {"CrossShard", l.CrossShard, 1}, {"Conflicts", l.Conflicts, 1},
+		{"ColdShare", l.ColdShare, 1}, {"CPU", l.CPU, 1}, {"CPULead", l.CPULead, 1}, {"Settled", float64(l.Settled), math.Inf(1)},
+	} {
+		if !(c.value > 0 && c.value <= c.max) {
+			return fmt.Errorf("classify: %s is %v: use more than 0 and at most %v", c.name, c.value, c.max)
+		}
+	}
+	return nil
+}
+
 // Classify returns what it finds: of each shard the one class whose remedy comes first, and of machines that they are
 // saturated. Shards and machines that are even have no finding.
 func Classify(shards []ShardMeasures, machines []Machine, l Rules) (found []Finding) {
-	l = l.withDefaults()
+	l = l.WithDefaults()
 	rates, works := make([]float64, len(shards)), map[partition.GroupID]float64{}
 	mean := 0.0
 	for i, s := range shards {

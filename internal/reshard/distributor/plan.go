@@ -70,6 +70,9 @@ const (
 	Merge
 )
 
+// String is the change in a word.
+func (c Change) String() string { return [...]string{"keep", "split", "move", "merge"}[c] }
+
 // Reason is why something is done, or not.
 type Reason uint8
 
@@ -127,7 +130,7 @@ type Planner struct {
 	resumed map[partition.ShardID]bool
 }
 
-// edgeHistory is how often a keyspace was split for load at its moving edge, and when that was seen last.
+// edgeHistory is how often a keyspace was split for load, and when that was, or a moving edge was seen last.
 type edgeHistory struct {
 	splits int
 	seenAt time.Duration
@@ -189,6 +192,12 @@ func (p *Planner) SetKnobs(k Knobs) error {
 	}
 	return err
 }
+
+// Knobs returns what the planner is tuned by, defaults included.
+func (p *Planner) Knobs() Knobs { return p.knobs }
+
+// Settle is how long after a change its effect can be seen.
+func (p *Planner) Settle() time.Duration { return p.knobs.Settle }
 
 // Clone returns a planner with the same past, for a caller that wants to know what a Step would do.
 func (p *Planner) Clone() *Planner {
@@ -376,8 +385,10 @@ func (r *round) splitAt(s *Shard, at []SplitPoint, d Proposal) {
 		d.At = append(d.At, c.At)
 	}
 	r.shards[s.ID].cuts = d.At
-	if s.IsEdge && d.Reason == GroupHot {
-		r.edges[s.Keyspace].splits++
+	if d.Reason == GroupHot { // also if it is not known yet that writes come in the order of time
+		e := r.edges[s.Keyspace]
+		e.splits++
+		e.seenAt = r.Now
 	}
 	r.groups[s.Group].changedAt = r.Now
 	r.propose(d)

@@ -70,7 +70,7 @@ func (tr *truth) record(o Op) {
 
 func (tr *truth) check(t *testing.T, got ShardLoad) {
 	t.Helper()
-	want := OpCounts{Reads: tr.reads.Load(), Writes: tr.writes.Load(), BytesIn: tr.in.Load(), BytesOut: tr.out.Load(), Errors: tr.errors.Load(), Busy: got.Busy}
+	want := OpCounts{Reads: tr.reads.Load(), Writes: tr.writes.Load(), BytesIn: tr.in.Load(), BytesOut: tr.out.Load(), Errors: tr.errors.Load(), Busy: got.Busy, InGroup: got.InGroup}
 	if got.OpCounts != want {
 		t.Fatalf("counted %+v, want %+v", got.OpCounts, want)
 	}

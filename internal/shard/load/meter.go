@@ -28,6 +28,8 @@ type OpCounts struct {
 	Errors uint64
 	// Busy is the time that was spent on the operations: the share of each in what it was executed with.
 	Busy time.Duration
+	// InGroup are those of the writes whose time is not in Busy, as the group alone knows it.
+	InGroup uint64
 }
 
 // Ops is how many operations there were.
@@ -38,7 +40,7 @@ func (c *OpCounts) Add(o OpCounts) {
 	c.Reads, c.Writes, c.ScanReads = c.Reads+o.Reads, c.Writes+o.Writes, c.ScanReads+o.ScanReads
 	c.CrossShard, c.Conflicts = c.CrossShard+o.CrossShard, c.Conflicts+o.Conflicts
 	c.BytesIn, c.BytesOut = c.BytesIn+o.BytesIn, c.BytesOut+o.BytesOut
-	c.Errors, c.Busy = c.Errors+o.Errors, c.Busy+o.Busy
+	c.Errors, c.Busy, c.InGroup = c.Errors+o.Errors, c.Busy+o.Busy, c.InGroup+o.InGroup
 }
 
 // ShardLoad is what was asked of a shard.
@@ -79,6 +81,13 @@ func (l *Loads) Of(id partition.ShardID) ShardLoad {
 		return *of
 	}
 	return ShardLoad{}
+}
+
+// AddBusy adds time that was spent on a shard.
+func (l *Loads) AddBusy(id partition.ShardID, d time.Duration) {
+	if s := l.byID[id]; s != nil {
+		s.Busy += d
+	}
 }
 
 // All yields the counts of each shard of which there are any, in no order.
@@ -137,12 +146,13 @@ func (m *Meter) sharedSet() *set {
 	return &m.shared[h>>m.shift]
 }
 
-// Record counts an operation on a key of the shard at an index of a map: how much time was spent on it, how long it
-// took, and how long it waited before.
+// Record counts an operation of a goroutine on a key of the shard at an index of a map: how much time was spent on it,
+// how long it took, and how long it waited before. The time that was spent on a write is left to the group.
 func (m *Meter) Record(p *partition.Map, i int, o Op, busy, service, wait time.Duration) {
 	c := m.sharedSet().cellAt(p, i)
+	c.addGroupWrite(o)
 	c.add(o)
-	c.addTimes(1, busy, service, wait)
+	c.addCall(1, o.Write, busy, service, wait)
 }
 
 // RecordScan counts rows of a scan, which are reads, of so many bytes. They took so long together, 0 if that is not
@@ -185,10 +195,11 @@ func (m *Meter) Begin(p *partition.Map, i int) Operation {
 // End counts the call, and returns how long it took, with what it waited for, if it is the one of [SampleEvery] that is
 // timed, else 0.
 func (op Operation) End(o Op) (took time.Duration) {
+	op.cell.addGroupWrite(o)
 	op.cell.add(o)
 	if !op.began.IsZero() {
 		took = max(time.Since(op.began), 1)
-		op.cell.addTimes(SampleEvery, SampleEvery*took, took, 0)
+		op.cell.addCall(SampleEvery, o.Write, took, took, 0)
 	}
 	return took
 }

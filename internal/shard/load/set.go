@@ -52,6 +52,8 @@ type cell struct {
 	scanReads, crossShard, conflicts         atomic.Uint64
 	_                                        [5]uint64
 	service, wait                            [buckets]atomic.Uint64
+	inGroup                                  atomic.Uint64
+	_                                        [7]uint64
 }
 
 // add adds n times an operation, but for its time.
@@ -69,6 +71,22 @@ func (c *cell) add(o Op) {
 	if o.CrossShard {
 		c.crossShard.Add(1)
 	}
+}
+
+// addGroupWrite counts a write whose time the group knows.
+func (c *cell) addGroupWrite(o Op) {
+	if o.Write {
+		c.inGroup.Add(1)
+	}
+}
+
+// addCall adds a call of a goroutine, or n that took as long. A write has waited for most of its time, for others that
+// its group has executed with it: what it took of that is known to the group.
+func (c *cell) addCall(n int, write bool, busy, service, wait time.Duration) {
+	if write {
+		busy = 0
+	}
+	c.addTimes(n, time.Duration(n)*busy, service, wait)
 }
 
 // addTimes adds the times of n operations: what they took together, how long each took, and how long each waited
@@ -104,6 +122,7 @@ func (c *cell) addTo(l *ShardLoad, histograms bool) {
 	l.CrossShard += c.crossShard.Load()
 	l.Conflicts += c.conflicts.Load()
 	l.Busy += time.Duration(c.busyNS.Load())
+	l.InGroup += c.inGroup.Load()
 	if !histograms {
 		return
 	}

@@ -1,0 +1,403 @@
+package balancer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/reshard/classify"
+	"github.com/cleavekv/cleave/internal/reshard/distributor"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Options configure a balancer. The zero value works.
+type Options struct {
+	// Knobs are those of the planner, and Rules those of the classifier. What was set at run time counts more.
+	Knobs distributor.Knobs
+	Rules classify.Rules
+	// Interval is the time between rounds. Default a second.
+	Interval time.Duration
+	// Manual makes it propose only: an operator decides.
+	Manual bool
+	// Log gets what is changed, and why. Default none.
+	Log *slog.Logger
+}
+
+// Balancer runs the loop. Its methods may be called by any goroutine.
+type Balancer struct {
+	node      *node.Node
+	log       *slog.Logger
+	interval  time.Duration
+	startedAt time.Time
+	decisions decisionLog
+	ctx       context.Context
+	cancel    context.CancelFunc
+	ended     chan struct{}
+
+	// mu is held during a round.
+	mu       sync.Mutex
+	planner  *distributor.Planner
+	observer *observer
+	tuning   tuning
+	// last is what the last round has seen, and found and proposed what it made of that.
+	last     *observation
+	found    []classify.Finding
+	proposed []distributor.Proposal
+	// accepted are shards that stay as they are, and critical the names of keyspaces none of whose shards may.
+	accepted map[partition.ShardID]Acceptance
+	critical map[string]bool
+	// failed is the error of the last round that was logged.
+	failed string
+}
+
+// Start begins to balance the shards of a node.
+func Start(n *node.Node, o Options) (*Balancer, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Interval == 0 {
+		o.Interval = time.Second
+	}
+	b := &Balancer{node: n, log: o.Log, interval: o.Interval, startedAt: time.Now(), tuning: tuning{manualRelief(o.Manual), o.Knobs, o.Rules}, ended: make(chan struct{}), observer: newObserver(n)}
+	b.decisions.node = n
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	err := errors.Join(b.decisions.load(b.ctx), b.loadAcceptances(b.ctx), b.loadKnobs(b.ctx))
+	if err != nil {
+		return nil, err
+	}
+	if b.planner, err = distributor.NewPlanner(b.tuning.knobs, b.decisions.pieces...); err != nil {
+		return nil, err
+	}
+	go b.run()
+	return b, nil
+}
+
+// Close ends the loop and waits for it. Jobs go on. It comes before the node is closed.
+func (b *Balancer) Close() {
+	b.cancel()
+	<-b.ended
+}
+
+// run balances until the balancer is closed.
+func (b *Balancer) run() {
+	defer close(b.ended)
+	ticker := time.NewTicker(b.interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := b.round(b.ctx, false); err != nil && b.ctx.Err() == nil {
+			if text := err.Error(); text != b.failed { // a round that fails is tried again each second
+				b.failed = text
+				b.log.Warn("shards are not balanced", "error", err)
+			}
+			continue
+		}
+		b.failed = ""
+	}
+}
+
+// round measures, plans, and begins what is planned.
+func (b *Balancer) round(ctx context.Context, byHand bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.observe(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(b.judge(ctx), b.endAcceptances(ctx)); err != nil {
+		return err
+	}
+	planner := b.planner
+	if bool(b.tuning.manual) && !byHand {
+		planner = planner.Clone() // nothing of it is done
+	}
+	b.proposed = planner.Step(b.last.situation)
+	var made []*ReliefDecision
+	for i := range b.proposed {
+		if d := b.decide(ctx, &b.proposed[i], byHand); d != nil {
+			made = append(made, d)
+		}
+	}
+	return errors.Join(b.decisions.add(ctx, made...), b.decisions.setPieces(ctx, b.planner.Pieces()))
+}
+
+// observe measures, and classifies what it finds. mu is held.
+func (b *Balancer) observe(ctx context.Context) error {
+	seen, err := b.observer.observe(ctx, time.Since(b.startedAt), func(id partition.ShardID) bool { _, ok := b.accepted[id]; return ok })
+	if err != nil {
+		return fmt.Errorf("measure the shards: %w", err)
+	}
+	b.last = seen
+	rules := b.tuning.rules
+	if rules.MaxBytes == 0 {
+		rules.MaxBytes = b.maxShardBytes(seen)
+	}
+	b.found = classify.Classify(seen.measures, seen.machines, rules)
+	return nil
+}
+
+// maxShardBytes is the size above which shards are split.
+func (b *Balancer) maxShardBytes(o *observation) int64 {
+	if b.tuning.knobs.MaxShardBytes > 0 {
+		return b.tuning.knobs.MaxShardBytes
+	}
+	all := int64(0)
+	for i := range o.situation.Shards {
+		all += o.situation.Shards[i].Bytes
+	}
+	return distributor.MaxShardBytes(all)
+}
+
+// decide begins what is proposed, and returns the decision; nil if there is nothing to say. mu is held.
+func (b *Balancer) decide(ctx context.Context, p *distributor.Proposal, byHand bool) *ReliefDecision {
+	switch p.Reason {
+	case distributor.Even, distributor.Settling, distributor.JobsRunning:
+		if !byHand {
+			return nil // all is well, or it is decided in a moment
+		}
+	}
+	d := b.describe(p)
+	d.ByHand = byHand
+	switch {
+	case p.Change == distributor.Keep:
+		d.Outcome = Kept
+		if f := b.findingAbout(p); f != nil {
+			if a, ok := b.accepted[f.Shard]; ok {
+				d.Shard, d.Reason = a.Shard, "it is accepted as it is: "+a.Reason
+			}
+		}
+	case bool(b.tuning.manual) && !byHand:
+		// As a decision to do nothing: it is made again each round until an operator acts.
+		d.Outcome, d.Change = Kept, "keep"
+		d.Reason = "relief is manual: cleave rebalance would " + p.Change.String() + " it, as " + d.Reason
+	default:
+		b.start(ctx, p, d)
+	}
+	return d
+}
+
+// start begins the job of a proposal. mu is held.
+func (b *Balancer) start(ctx context.Context, p *distributor.Proposal, d *ReliefDecision) {
+	r, err := b.toRequest(p)
+	var job *node.Job
+	if err == nil {
+		job, err = b.node.StartJob(ctx, r)
+	}
+	if err != nil {
+		d.Outcome, d.Error = Refused, err.Error()
+		b.log.Info("heat: not done", "decision", d.String(), "error", err)
+		return
+	}
+	d.Outcome, d.Job = Running, job.ID
+	b.log.Info("heat: "+p.Change.String(), "decision", d.String(), "job", uint64(job.ID), "before", d.Before, "predicted", d.Predicted)
+}
+
+// toRequest makes the job that a proposal wants.
+func (b *Balancer) toRequest(p *distributor.Proposal) (mover.Request, error) {
+	s, ok := b.last.m.Shard(p.Shard)
+	if !ok {
+		return mover.Request{}, fmt.Errorf("%w: %v is gone", partition.ErrUnknownShard, p.Shard)
+	}
+	switch p.Change {
+	case distributor.Split:
+		return mover.Request{Kind: mover.Split, Shard: p.Shard, Expect: s.Changed, In: &b.last.keyspaces[p.Shard].Keyspace, At: p.At}, nil
+	case distributor.Move:
+		return mover.Request{Kind: mover.Move, Shard: p.Shard, Expect: s.Changed, To: p.To}, nil
+	case distributor.Merge:
+		return mover.Request{Kind: mover.Merge, Shard: p.Shard, Right: p.With}, nil
+	}
+	return mover.Request{}, fmt.Errorf("no job does %v", p.Change)
+}
+
+// judge looks what became of decisions: whether their jobs have ended, and some time after that whether they helped.
+// mu is held.
+func (b *Balancer) judge(ctx context.Context) error {
+	settle := b.planner.Settle()
+	for _, d := range b.decisions.open() {
+		change, err := b.judgeOne(ctx, &d, settle)
+		if err != nil {
+			return err
+		}
+		if change == nil {
+			continue
+		}
+		if err := b.decisions.update(ctx, d.ID, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judgeOne returns how a decision changes, nil if it does not yet.
+func (b *Balancer) judgeOne(ctx context.Context, d *ReliefDecision, settle time.Duration) (change func(*ReliefDecision), err error) {
+	j, err := b.node.Job(ctx, d.Job)
+	if errors.Is(err, node.ErrNoJob) {
+		return func(d *ReliefDecision) { d.Outcome = Helped }, nil // it ended long ago, and nothing is known of it
+	}
+	if err != nil {
+		return nil, err
+	}
+	record, err := j.Record(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ended, undone := record.HasEnded()
+	switch {
+	case !ended:
+		return nil, nil
+	case undone:
+		return func(d *ReliefDecision) { d.Outcome, d.Error = Refused, record.Reason }, nil
+	case d.Outcome == Running:
+		return func(d *ReliefDecision) { d.Outcome = Done }, nil
+	}
+	now := b.node.WallMS()
+	if now-record.EndedMS < settle.Milliseconds() {
+		return nil, nil
+	}
+	measured := b.last.workOf(d.Group)
+	return func(d *ReliefDecision) {
+		d.Measured, d.JudgedMS, d.Outcome = measured, now, Helped
+		// A split alone relieves nothing, and a merge is not made for relief: both have done what they were to do.
+		if d.Change == distributor.Move.String() && d.Predicted < d.Before && measured > (d.Before+d.Predicted)/2 {
+			d.Outcome = DidNotHelp
+		}
+	}, nil
+}
+
+// describe makes a decision of a proposal, with what was found about its shard. mu is held.
+func (b *Balancer) describe(p *distributor.Proposal) *ReliefDecision {
+	d := &ReliefDecision{
+		TimeMS: b.node.WallMS(), Shard: p.Shard, With: p.With, Group: p.Group, To: p.To, Change: p.Change.String(), Reason: p.Reason.String(),
+		Before: round3(p.Before), Predicted: round3(p.After),
+	}
+	k := b.last.keyspaces[p.Shard]
+	if p.Key != nil {
+		d.Key = keyText(k, p.Key)
+	}
+	for _, at := range p.At {
+		d.Cuts = append(d.Cuts, keyText(k, at))
+	}
+	if d.Change == distributor.Keep.String() {
+		d.Predicted = d.Before
+	}
+	if f := b.findingAbout(p); f != nil {
+		d.Class, d.Evidence, d.Remedy = f.Class.String(), f.Evidence, RemedyOf(f.Class)
+		if d.Key == "" && f.Key != nil {
+			d.Key = keyText(b.last.keyspaces[f.Shard], f.Key)
+		}
+	}
+	return d
+}
+
+// findingAbout returns what was found about the shard of a proposal, or about the one of its group with the most work;
+// nil if nothing was. mu is held.
+func (b *Balancer) findingAbout(p *distributor.Proposal) (about *classify.Finding) {
+	most := -1.0
+	for i := range b.found {
+		f := &b.found[i]
+		s, ok := b.last.shard(f.Shard)
+		if isAbout := f.Shard == p.Shard || p.Shard == 0 && f.Group == p.Group; ok && isAbout && s.Work > most {
+			about, most = f, s.Work
+		}
+	}
+	return about
+}
+
+func round3(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// IsManual reports whether the balancer proposes only.
+func (b *Balancer) IsManual() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bool(b.tuning.manual)
+}
+
+// Decisions returns the newest decisions about a shard, those of its group that are about no shard included; 0 for all
+// shards.
+func (b *Balancer) Decisions(about partition.ShardID, n int) []ReliefDecision {
+	group := partition.GroupID(0)
+	if s, ok := b.node.Map().Shard(about); ok {
+		group = s.Group
+	}
+	return b.decisions.newest(n, func(d *ReliefDecision) bool {
+		return about == 0 || d.Shard == about || d.With == about || d.Shard == 0 && d.Group == group && group != 0
+	})
+}
+
+// ReliefPlan is what the last round has seen, and what the next would do.
+type ReliefPlan struct {
+	Findings  []classify.Finding
+	Decisions []ReliefDecision
+	// Work is that of groups, and Imbalance the highest beside the mean.
+	Work      map[partition.GroupID]float64
+	Imbalance float64
+	// ExtraShards is about how many shards the load of writes will need beyond those that there are.
+	ExtraShards int
+}
+
+// Plan measures, and returns what would be done. Nothing changes.
+func (b *Balancer) Plan(ctx context.Context) (ReliefPlan, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.observe(ctx); err != nil {
+		return ReliefPlan{}, err
+	}
+	p := ReliefPlan{Findings: slices.Clone(b.found), Work: map[partition.GroupID]float64{}}
+	sum, most := 0.0, 0.0
+	for _, g := range b.last.situation.Groups {
+		w := b.last.workOf(g.ID)
+		p.Work[g.ID] = w
+		sum, most = sum+w, max(most, w)
+	}
+	if sum > 0 {
+		p.Imbalance = most / sum * float64(len(b.last.situation.Groups))
+	}
+	for _, proposal := range b.planner.Clone().Step(b.last.situation) {
+		d := b.describe(&proposal)
+		d.Outcome = Proposed
+		if proposal.Change == distributor.Keep {
+			d.Outcome = Kept
+		}
+		p.Decisions = append(p.Decisions, *d)
+	}
+	return p, nil
+}
+
+// Rebalance does one round now, also if relief is manual, and returns what was decided.
+func (b *Balancer) Rebalance(ctx context.Context) ([]ReliefDecision, error) {
+	before := b.decisions.lastID()
+	if err := b.round(ctx, true); err != nil {
+		return nil, err
+	}
+	made := b.decisions.newest(maxDecisions, func(d *ReliefDecision) bool { return d.ID > before })
+	slices.Reverse(made)
+	return made, nil
+}
+
+// Finding returns what the last round has found about a shard; false if nothing.
+func (b *Balancer) Finding(id partition.ShardID) (classify.Finding, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.found, func(f classify.Finding) bool { return f.Shard == id })
+	if i < 0 {
+		return classify.Finding{}, false
+	}
+	return b.found[i], true
+}
+
+// Findings returns what the last round has found.
+func (b *Balancer) Findings() []classify.Finding {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.found)
+}
