@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/shard/admission"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/index"
@@ -64,6 +66,9 @@ var (
 	ErrPinLimit = errors.New("cleave: no room for more pinned rows")
 	// ErrOverloaded means that too many commands wait: slow down.
 	ErrOverloaded = errors.New("cleave: overloaded")
+	// ErrThrottled means that a write was not done because too many write to the same keys:
+	// see [ThrottledError].
+	ErrThrottled = errors.New("cleave: throttled")
 	// ErrConflict means that something changed that a condition or a
 	// transaction had read: read again and retry.
 	ErrConflict = errors.New("cleave: conflict")
@@ -271,9 +276,12 @@ func toEngineError(err error) error {
 	var unique *engine.UniqueError
 	var building *engine.BuildingError
 	var stalled *engine.StalledError
+	var throttled *admission.ThrottledError
 	switch {
 	case errors.As(err, &stalled): // first: it wraps one of the others
 		return fmt.Errorf("%w: %w", stalled.Ended, toPublicError(stalled.Stalled))
+	case errors.As(err, &throttled):
+		return (*ThrottledError)(throttled)
 	case errors.As(err, &unique):
 		return (*UniqueError)(unique)
 	case errors.As(err, &building):
@@ -344,3 +352,23 @@ func (e *UniqueError) Error() string {
 
 // Is matches [ErrUnique].
 func (e *UniqueError) Is(target error) bool { return target == ErrUnique }
+
+// ThrottledError reports why a write was not done whose turn did not come before its context ended, and when to try
+// again. Nothing was written. Writers have to wait for turns where an operator has capped them, where a shard is so hot
+// that others of its group would wait for it, and when the store is behind. It matches [ErrThrottled].
+type ThrottledError struct {
+	// Shard is the one that is written to.
+	Shard  ShardID
+	Reason string
+	// RetryAfter is when a turn may be free: wait so long, and a little more at random, before you try again.
+	RetryAfter time.Duration
+}
+
+// Error has all of it.
+func (e *ThrottledError) Error() string { return "cleave: " + e.Unwrap().Error() }
+
+// Is matches [ErrThrottled].
+func (e *ThrottledError) Is(target error) bool { return target == ErrThrottled }
+
+// Unwrap returns it as the packages below have it.
+func (e *ThrottledError) Unwrap() error { return (*admission.ThrottledError)(e) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +118,9 @@ type Column struct {
 	MeanBytes float64  `json:"mean_bytes"`
 	MaxBytes  int      `json:"max_bytes"`
 	Patterns  []string `json:"patterns"`
+	// Arrival are the ranks, from 0 to 1, of values of rows that are spread evenly over the input, in
+	// its order: they rise if new values lie at one end. JSON is without.
+	Arrival []float64 `json:"-"`
 }
 
 // TopValue is a frequent value and the share of rows that have it. The bounds are certain.
@@ -147,6 +151,8 @@ type Result struct {
 	Skews []Skew `json:"skews"`
 	// Writes is the most written shard over the mean at a moment; null if there are too few rows.
 	Writes *Interval `json:"writes"`
+	// Heat are the writes of each shard over the mean, at some moments in their order. JSON is without.
+	Heat [][]float64 `json:"-"`
 	// Present is the share of rows that have all columns of the key.
 	Present Interval `json:"present"`
 	// Queries is null if there are none.
@@ -379,7 +385,7 @@ func (a *analysis) newResult(c *candidate) Result {
 	}
 	if c.place.writesKnown {
 		writes := Interval(c.place.writes)
-		r.Writes = &writes
+		r.Writes, r.Heat = &writes, c.place.heat
 	}
 	if len(a.options.Queries) > 0 {
 		fit := c.matchQueries(a.options.Queries, a.nameOf)
@@ -419,11 +425,36 @@ func (a *analysis) fix(r *Report) string {
 	if best.Layout == current.Layout && best.Kind == current.Kind {
 		return "no other candidate is better"
 	}
-	change := fmt.Sprintf("fullest shard %.1f -> %.1f", current.Skews[0].Bytes.Value, best.Skews[0].Bytes.Value)
-	if current.Writes != nil && best.Writes != nil {
-		change = fmt.Sprintf("write max/mean %.1f -> %.1f, ", current.Writes.Value, best.Writes.Value) + change
+	return fmt.Sprintf("use %s in a %s keyspace: %s; price: %s", best.Layout, best.Kind, listChanges(current, best), best.Price)
+}
+
+// listChanges names the figures that another key makes better or worse by a tenth or five points.
+func listChanges(current, best *Result) string {
+	var changes []string
+	addSkew := func(what string, from, to *Interval) {
+		if from != nil && to != nil && math.Abs(from.Value-to.Value) >= 0.1 {
+			changes = append(changes, fmt.Sprintf("%s %.1f -> %.1f", what, from.Value, to.Value))
+		}
 	}
-	return fmt.Sprintf("use %s in a %s keyspace: %s; price: %s", best.Layout, best.Kind, change, best.Price)
+	addShare := func(what string, from, to float64) {
+		if math.Abs(from-to) >= 0.05 {
+			changes = append(changes, fmt.Sprintf("%s %.0f %% -> %.0f %%", what, 100*from, 100*to))
+		}
+	}
+	addSkew("write max/mean", current.Writes, best.Writes)
+	addSkew("fullest shard", &current.Skews[0].Bytes, &best.Skews[0].Bytes)
+	addShare("rows that have the key", current.Present.Value, best.Present.Value)
+	if current.Queries != nil && best.Queries != nil {
+		addShare("queries of one shard", current.Queries.Single, best.Queries.Single)
+		addShare("updates that change the key", current.Queries.KeyUpdates, best.Queries.KeyUpdates)
+	}
+	if current.Together != nil && best.Together != nil {
+		addShare("transactions across shards", current.Together.CrossShard.Value, best.Together.CrossShard.Value)
+	}
+	if len(changes) == 0 {
+		return fmt.Sprintf("%.0f points -> %.0f", current.Score, best.Score)
+	}
+	return strings.Join(changes, ", ")
 }
 
 func (a *analysis) describeColumn(c *column) Column {
@@ -433,7 +464,7 @@ func (a *analysis) describeColumn(c *column) Column {
 		Name: c.name, Identifier: c.ident, Type: keyTypes[c.typ].String(), Kind: c.recognized.Kind.String(),
 		Distinct: distinct, Nulls: float64(a.rows-c.values) / float64(a.rows),
 		Median: Interval(c.distinct.Repeats()), MeanBytes: float64(c.bytes) / float64(max(1, c.values)), MaxBytes: c.longest,
-		Patterns: a.patternsOf(c),
+		Patterns: a.patternsOf(c), Arrival: a.ranksOf(c),
 	}
 	for _, h := range c.heavy.Top(topValues) {
 		if h.Count > 1 {

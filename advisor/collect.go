@@ -1,7 +1,10 @@
 package advisor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/cleavekv/cleave/advisor/internal/sketch"
 )
@@ -203,4 +206,37 @@ func (c *collector) spreadRows(limit int) []storedRow {
 		spread[i] = rows[i*len(rows)/limit]
 	}
 	return spread
+}
+
+// arrivalRows is how many rows show the order of arrival.
+const arrivalRows = 200
+
+// ranksOf returns the ranks of values of a column in the order of arrival, from 0 to 1.
+func (c *collector) ranksOf(col *column) []float64 {
+	values := c.valuesOf(col.number, arrivalRows)
+	sorted := slices.Clone(values)
+	slices.SortFunc(sorted, col.compare)
+	sorted = slices.CompactFunc(sorted, func(x, y string) bool { return col.compare(x, y) == 0 })
+	ranks := make([]float64, len(values))
+	for i, v := range values {
+		n, _ := slices.BinarySearchFunc(sorted, v, col.compare)
+		ranks[i] = float64(n) / float64(max(1, len(sorted)-1))
+	}
+	return ranks
+}
+
+// compare orders values as keys are ordered.
+func (c *column) compare(x, y string) int {
+	switch c.typ {
+	case typeInt, typeFloat:
+		// What is no number comes as 0, and text decides between equal ones.
+		a, _ := strconv.ParseFloat(x, 64)
+		b, _ := strconv.ParseFloat(y, 64)
+		return cmp.Or(cmp.Compare(a, b), cmp.Compare(x, y))
+	case typeTime:
+		a, _ := parseTime(x)
+		b, _ := parseTime(y)
+		return cmp.Or(a.Compare(b), cmp.Compare(x, y))
+	}
+	return cmp.Compare(x, y)
 }

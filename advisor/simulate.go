@@ -200,6 +200,8 @@ type placement struct {
 	// writes is the most written shard of a moment over the mean.
 	writes      sketch.Interval
 	writesKnown bool
+	// heat are the writes of each shard over the mean at each moment, if all moments were looked at.
+	heat [][]float64
 	// locality is the part of a partition that is found in one shard, on average over rows.
 	locality float64
 }
@@ -277,6 +279,15 @@ func (l *loads) add(shard int, weight float64) {
 	l.squares += weight * weight
 }
 
+// overMean returns each load over the mean of all.
+func (l *loads) overMean() []float64 {
+	over := make([]float64, len(l.sum))
+	for i, sum := range l.sum {
+		over[i] = sum / l.total * float64(len(l.sum))
+	}
+	return over
+}
+
 // skew returns the largest load over the mean, without what chance adds to it in a sample.
 func (l *loads) skew() sketch.Interval {
 	n := len(l.sum)
@@ -340,6 +351,9 @@ func (s *simulator) placeHash(k *keyFields, rows []int, step int, p *placement) 
 			l.add(int(s.slotGroups[0][space.SlotOf(buf)]), 1)
 		}
 		moments = append(moments, slices.Max(l.sum)/l.total*float64(s.shards))
+		if step == 1 {
+			p.heat = append(p.heat, l.overMean())
+		}
 	}
 	p.setWrites(moments, s.shards)
 }
@@ -420,6 +434,9 @@ func (s *simulator) placeRange(k *keyFields, rows []int, step int, p *placement)
 			l.add(int(m.Owner(at).Group-1), 1)
 		}
 		moments = append(moments, slices.Max(l.sum)/l.total*float64(s.shards))
+		if step == 1 {
+			p.heat = append(p.heat, l.overMean())
+		}
 	}
 	p.setWrites(moments, s.shards)
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleavekv/cleave/advisor"
+	"github.com/cleavekv/cleave/advisor/htmlreport"
 	"github.com/cleavekv/cleave/advisor/postgres"
 	"github.com/cleavekv/cleave/internal/ops/output"
 	"github.com/cleavekv/cleave/internal/ops/terminal"
@@ -26,7 +27,7 @@ type adviseFlags struct {
 	queries, fileFormat string
 	strict, noHeader    bool
 	together            string
-	save, compare       string
+	save, compare, html string
 	kept                *advisor.Report // what compare names
 	table               string
 	sample              float64
@@ -61,6 +62,7 @@ with --save is still right, and which figures have moved; if not, it exits with
   cleave advise events.jsonl --shards 32 --current created_at --layout range
   cleave advise orders.csv --queries queries.jsonl -o json
   cleave advise orders.csv --save advice.json
+  cleave advise orders.csv --html report.html
   cleave advise later.csv --compare advice.json
   cleave advise postgres://me@db/shop --table orders --sample 5
   cleave advise orders.csv --candidates 'customer;(region, day(ts)) | id'`,
@@ -80,6 +82,7 @@ with --save is still right, and which figures have moved; if not, it exits with
 	flags.StringVar(&f.fileFormat, "format", "", "csv, jsonl or parquet (default by the name of the file)")
 	flags.StringVar(&f.together, "together", "", "`columns` whose rows are decided at once, by kinds of\ntransactions with counts: trip,cabin=90;customer=10, or\n@file with a line for each")
 	flags.StringVar(&f.save, "save", "", "keep the report in this `file`, to compare with later")
+	flags.StringVar(&f.html, "html", "", "write the report to this `file` as a page for browsers")
 	flags.StringVar(&f.compare, "compare", "", "compare with the report that was kept in this `file`: is its\nkey still right?")
 	flags.StringVar(&f.table, "table", "", "`table` of the PostgreSQL database")
 	flags.Float64Var(&f.sample, "sample", 0, "read only so many `percent` of the table's pages")
@@ -87,7 +90,7 @@ with --save is still right, and which figures have moved; if not, it exits with
 	flags.BoolVar(&f.strict, "strict", false, "fail at the first record that cannot be read, rather than skip it")
 	flags.VarP(&f.output, "output", "o", "form of the output")
 	completeFlags(cmd, map[string]cobra.CompletionFunc{
-		"output": completeOutput, "queries": completeFiles, "save": completeFiles, "compare": completeFiles,
+		"output": completeOutput, "queries": completeFiles, "save": completeFiles, "html": completeFiles, "compare": completeFiles,
 		"layout": cobra.FixedCompletions([]cobra.Completion{"hash", "range"}, cobra.ShellCompDirectiveNoFileComp),
 		"format": cobra.FixedCompletions([]cobra.Completion{"csv", "jsonl", "parquet"}, cobra.ShellCompDirectiveNoFileComp),
 	})
@@ -122,6 +125,11 @@ func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
 	}
 	if f.save != "" {
 		if err := saveReport(f.save, report); err != nil {
+			return err
+		}
+	}
+	if f.html != "" {
+		if err := writePage(f.html, report); err != nil {
 			return err
 		}
 	}
@@ -225,6 +233,15 @@ func saveReport(name string, r *advisor.Report) error {
 		return err
 	}
 	return os.WriteFile(name, append(text, '\n'), 0o644)
+}
+
+// writePage writes a report as HTML.
+func writePage(name string, r *advisor.Report) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(htmlreport.Write(file, r), file.Close())
 }
 
 // toAdviseError names what is wrong as the command line has it.

@@ -92,6 +92,9 @@ func (b *Batch) writeUnindexed(ctx context.Context, db *DB) error {
 			return node.ErrIndexesChanged // it would get this error in its turn
 		}
 	}
+	if err := db.waitForTurn(ctx, b.positions); err != nil {
+		return err
+	}
 	var numbers [][]int
 	_, err := db.executeJoint(ctx, func() (pieces []subBatch) {
 		pieces, numbers = b.splitByGroup(db)
@@ -107,6 +110,15 @@ func (b *Batch) writeUnindexed(ctx context.Context, db *DB) error {
 		err = b.writeTwoPhase(ctx, db)
 	}
 	return err
+}
+
+// positions are those of the writes.
+func (b *Batch) positions(yield func(partition.Position) bool) {
+	for _, at := range b.keys {
+		if !yield(at.p) {
+			return
+		}
+	}
 }
 
 // writeTwoPhase executes the batch in two phases.
@@ -225,7 +237,7 @@ func (b *Batch) writeIndexed(ctx context.Context, db *DB) error {
 	if done, err := b.wasExecuted(ctx, db); done || err != nil {
 		return err
 	}
-	_, err := db.runUpdate(ctx, func(tx *Txn) error {
+	_, err := db.runUpdate(ctx, patientTurn, func(tx *Txn) error {
 		for n, at := range b.keys {
 			if err := b.writeInTxn(tx, n, at); err != nil {
 				if errors.Is(err, errRetry) {

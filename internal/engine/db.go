@@ -136,6 +136,11 @@ func (db *DB) execute(ctx context.Context, k *node.Keyspace, p partition.Positio
 	if k.Indexes() != nil {
 		return db.executeIndexed(ctx, k, p, id, c)
 	}
+	if !db.node.WriteLimits().IsEmpty() {
+		if err := db.waitForTurn(ctx, func(yield func(partition.Position) bool) { yield(p) }); err != nil {
+			return command.Reply{}, err
+		}
+	}
 	r := group.Request{Command: c, Key: p, ID: id, Gate: node.UnindexedGate{Keyspace: k}}
 	reply, err := db.node.GroupHostAt(p).Group.Execute(ctx, r)
 	if err == nil {

@@ -26,7 +26,7 @@ func (db *DB) executeIndexed(ctx context.Context, k *node.Keyspace, p partition.
 		return reply, err
 	}
 	var heard *replyRecorder
-	_, err = db.runUpdate(ctx, func(tx *Txn) error {
+	_, err = db.runUpdate(ctx, patientTurn, func(tx *Txn) error {
 		heard = new(replyRecorder) // one for each attempt: an older one may still be evaluated
 		if err := tx.locate(k, at.p, writeRow); err != nil {
 			return err

@@ -30,9 +30,9 @@ func (db *DB) ScanKeys(ctx context.Context, k *node.Keyspace, span partition.Spa
 }
 
 // DeleteAllKeys deletes all keys of a keyspace at one moment, unless there are more than so many:
-// then it deletes none. What is written meanwhile is gone too, or comes after it.
+// then it deletes none. It is for a client: see UpdateCommands. What is written meanwhile is gone too, or comes after it.
 func (db *DB) DeleteAllKeys(ctx context.Context, k *node.Keyspace, most int) (done bool, err error) {
-	err = db.Update(ctx, func(tx *Txn) error {
+	err = db.update(ctx, writerTurn{maxWait: db.node.WriteLimits().MaxWait()}, func(tx *Txn) error {
 		var keys [][]byte
 		for item, err := range tx.Scan(k, ScanOptions{Span: KeyspaceSpan(k), Limit: most + 1}) {
 			if err != nil {
@@ -70,6 +70,9 @@ func (db *DB) DeleteKeys(ctx context.Context, k *node.Keyspace, at []partition.P
 }
 
 func (db *DB) deleteKeys(ctx context.Context, k *node.Keyspace, at []partition.Position) (int, error) {
+	if err := db.waitForTurn(ctx, slices.Values(at)); err != nil {
+		return 0, err
+	}
 	replies, err := db.executeJoint(ctx, func() (pieces []subBatch) {
 		for _, p := range at {
 			part := db.node.GroupHostAt(p)
@@ -85,7 +88,7 @@ func (db *DB) deleteKeys(ctx context.Context, k *node.Keyspace, at []partition.P
 	}, func(_ int, err error) error { return err })
 	deleted := 0
 	if errors.Is(err, errCrossStore) || errors.Is(err, node.ErrIndexesChanged) {
-		err = db.Update(ctx, func(tx *Txn) error {
+		err = db.update(ctx, writerTurn{hasCome: true}, func(tx *Txn) error {
 			deleted, err = tx.Delete(k, at)
 			return err
 		})

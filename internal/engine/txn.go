@@ -54,7 +54,9 @@ type Txn struct {
 	reservation txn.ID
 	// recordsLoad reports whether it is counted: see RecordLoad.
 	recordsLoad bool
-	err         error // why it cannot commit
+	// turn is that of the writer: it is the same in all attempts.
+	turn *writerTurn
+	err  error // why it cannot commit
 }
 
 // Update runs f in a transaction and commits it. If something that f has read
@@ -66,7 +68,12 @@ type Txn struct {
 // otherwise it takes two phases. After attemptsBeforeReserve conflicts a transaction reserves what
 // it has touched, and is tried before others.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
-	attempts, err := db.runUpdate(ctx, f)
+	return db.update(ctx, patientTurn, f)
+}
+
+// update is Update of a writer that has a turn.
+func (db *DB) update(ctx context.Context, turn writerTurn, f func(tx *Txn) error) error {
+	attempts, err := db.runUpdate(ctx, turn, f)
 	if errors.Is(err, errRetry) {
 		return fmt.Errorf("%w: %d attempts: %w", ErrConflict, attempts, ctx.Err())
 	}
@@ -74,13 +81,13 @@ func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 }
 
 // runUpdate is Update, but if ctx ends before it is committed the error is errRetry.
-func (db *DB) runUpdate(ctx context.Context, f func(tx *Txn) error) (attempts int, err error) {
+func (db *DB) runUpdate(ctx context.Context, turn writerTurn, f func(tx *Txn) error) (attempts int, err error) {
 	if err := db.node.CheckOpen(); err != nil { // whether f touches anything or not
 		return 0, err
 	}
 	var spans []txn.ReservedSpan // of the last attempt
 	return db.retryUntilCommitted(ctx, func() []txn.ReservedSpan { return spans }, func(attempt int, reservation txn.ID) (err error) {
-		spans, err = db.tryUpdate(ctx, f, attempt > 0, reservation)
+		spans, err = db.tryUpdate(ctx, f, &turn, attempt > 0, reservation)
 		return err
 	})
 }
@@ -97,8 +104,8 @@ func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
 }
 
 // tryUpdate runs f once, and returns what it has touched if it must be tried again.
-func (db *DB) tryUpdate(ctx context.Context, f func(tx *Txn) error, again bool, reservation txn.ID) ([]txn.ReservedSpan, error) {
-	tx := &Txn{ctx: ctx, db: db, allStores: again || db.crossStore.isLikely(db.node), reads: map[string]uint64{}, reservation: reservation}
+func (db *DB) tryUpdate(ctx context.Context, f func(tx *Txn) error, turn *writerTurn, again bool, reservation txn.ID) ([]txn.ReservedSpan, error) {
+	tx := &Txn{ctx: ctx, db: db, allStores: again || db.crossStore.isLikely(db.node), reads: map[string]uint64{}, reservation: reservation, turn: turn}
 	defer tx.close()
 	err := f(tx)
 	switch {

@@ -37,6 +37,9 @@ func (tx *Txn) commit() error {
 	if err := tx.checkSize(); err != nil {
 		return err
 	}
+	if err := tx.waitForTurn(); err != nil {
+		return err
+	}
 	tx.applyExpiryClocks()
 	began := time.Now()
 	err := tx.classifyCommitError(tx.executeCommit())

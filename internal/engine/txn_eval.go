@@ -286,9 +286,10 @@ type CommandTxn struct {
 	beforeMark   command.Savepoint
 }
 
-// UpdateCommands is [DB.Update] for a function of commands.
+// UpdateCommands is [DB.Update] for a function of commands of a client: where writers have to wait, it does so no
+// longer than [admission.WriteLimits.MaxWait].
 func (db *DB) UpdateCommands(ctx context.Context, f func(*CommandTxn)) error {
-	return db.Update(ctx, asTxnFunc(f))
+	return db.update(ctx, writerTurn{maxWait: db.node.WriteLimits().MaxWait()}, asTxnFunc(f))
 }
 
 // ViewCommands is [DB.View] for a function of commands.

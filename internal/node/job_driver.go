@@ -343,14 +343,14 @@ func (d *jobDriver) isNearEnd() bool {
 func (d *jobDriver) throttleWriters(record func(source *store.Store, nowMS int64)) {
 	if p := d.node.lookupGroup(d.job.From); p != nil {
 		record(p.Store, d.node.jobNowMS())
-		p.Group.ThrottleWrites(d.job.Span, d.pacer.WriteDelay())
+		d.delayWriters(d.pacer.WriteDelay())
 	}
 }
 
 // releaseWriters ends their delay, and the urgency of the job.
 func (d *jobDriver) releaseWriters() {
-	if p := d.node.lookupGroup(d.job.From); p != nil && d.pacer.WriteDelay() > 0 {
-		p.Group.ThrottleWrites(d.job.Span, 0)
+	if d.pacer.WriteDelay() > 0 {
+		d.delayWriters(0)
 	}
 	d.pacer.ForgetWriters()
 }

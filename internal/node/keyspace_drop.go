@@ -271,6 +271,7 @@ func (n *Node) EmptyKeyspace(ctx context.Context, k *Keyspace) error {
 	if err != nil {
 		return fmt.Errorf("empty keyspace %q: %w", k.Name, err)
 	}
+	n.reapplyCaps(k.Name)
 	return nil
 }
 

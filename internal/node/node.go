@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/shard/admission"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -48,7 +49,10 @@ type Node struct {
 	// Counters counts what transactions do.
 	Counters Counters
 	loads    shardLoads
-	heat     *nodeHeat // nil if it is off
+	// writeLimits are what writers are held up by.
+	writeLimits *admission.WriteLimits
+	caps        capTable
+	heat        *nodeHeat // nil if it is off
 
 	// ctx ends when the node is closed.
 	ctx       context.Context
@@ -70,6 +74,7 @@ func Open(opts Options) (*Node, error) {
 	}
 	n := &Node{opts: opts, events: newEventLog(opts.Log), loads: newShardLoads()}
 	n.groupHosts.Store(new([]*GroupHost))
+	n.writeLimits = n.newWriteLimits()
 	if !opts.HeatOff {
 		if n.heat, err = newNodeHeat(n.WallMS()); err != nil {
 			return nil, err
@@ -126,6 +131,9 @@ func (n *Node) openAll(ctx context.Context, dirs []string, ids []store.ID) error
 		return err
 	}
 	if err := n.loadKeyspaces(ctx); err != nil {
+		return err
+	}
+	if err := n.loadCaps(ctx); err != nil {
 		return err
 	}
 	return n.recoverTransactions(ctx)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -49,7 +50,10 @@ type task struct {
 	refusals int8
 	// exclusive reports whether it is executed by itself, and may wait for as long as it takes.
 	exclusive bool
-	readRow   *group.ReadRow // of a GET that is on a trip
+	// admitted reports whether it is a write whose turn has come, and refusedTurn why it has none.
+	admitted    bool
+	refusedTurn error
+	readRow     *group.ReadRow // of a GET that is on a trip
 	// readTime is its share of the time of that trip, readShard the index of its shard in readMap.
 	readTime  time.Duration
 	readMap   *partition.Map
@@ -211,7 +215,7 @@ func (b *backlog) addRefused(t task) {
 
 // requeueRefused adds a request that was staged and refused.
 func (w *worker) requeueRefused(a *stagedRequest, why error) {
-	t := task{request: cloneRequest(a.request), keyspace: a.keyspace, unit: a.unit.clone(), user: a.c.stagedUser, refusals: a.refusals}
+	t := task{request: cloneRequest(a.request), keyspace: a.keyspace, unit: a.unit.clone(), user: a.c.stagedUser, refusals: a.refusals, admitted: true}
 	if (errors.Is(why, group.ErrWouldBlock) || errors.Is(why, group.ErrSkipped)) && !errors.Is(why, group.ErrReadTooLarge) {
 		t.refusals++ // what is long does not get shorter in memory: it is executed by itself
 	}
@@ -228,7 +232,7 @@ func (s *Server) runBacklog(ctx context.Context, c *client) {
 		if t.isStageable() && (!t.isGet() || b.done >= b.prefetchedTo || ctx.Err() != nil || c.Disconnected.Load()) {
 			break
 		}
-		if err := c.checkStillAllowed(t, c.account.User()); err != nil {
+		if err := cmp.Or(c.checkStillAllowed(t, c.account.User()), t.refusedTurn); err != nil {
 			c.WriteReply(nil, func(out *redis.Writer) { out.Fail(err) })
 		} else {
 			s.runTask(ctx, c, t, first)
@@ -343,7 +347,7 @@ func (w *worker) restageTask(c *client) bool {
 		return false
 	}
 	u := c.account.User()
-	if err := c.checkStillAllowed(t, u); err != nil {
+	if err := cmp.Or(c.checkStillAllowed(t, u), t.refusedTurn); err != nil {
 		return w.rejectTask(c, err)
 	}
 	c.setStagedUser(u)

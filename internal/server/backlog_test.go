@@ -19,7 +19,6 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
-	"github.com/cleavekv/cleave/partition"
 )
 
 // Requests on rows that only the disk has are answered in their order, whatever else the
@@ -352,7 +351,7 @@ func TestRequestsThatWaitBeforeTheirTurnAreNoted(t *testing.T) {
 		c.readReply()
 	}
 	const wait = 30 * time.Millisecond
-	l.s.node.GroupHostAt(l.s.defaultKeyspace().AppendPosition(nil, []byte("k100"))).Group.ThrottleWrites(partition.Span{}, wait)
+	delayWriters(t, l.s, wait)
 	c.runScript("INCR k100 -> (101)")
 	want = append(want, "incr k100")
 	entries := l.s.Slowlog() // the newest first

@@ -104,7 +104,7 @@ func (w *worker) schedulePending() {
 	exclusive, cold := w.splitPending()
 	for _, c := range exclusive {
 		w.s.running.Go(func() {
-			sleepContext(w.s.ctx, w.s.throttleTime(c.backlog.remaining()))
+			w.s.waitForTurns(w.s.ctx, c.backlog.remaining())
 			w.s.runBacklogs(w.s.ctx, []*client{c})
 		})
 	}
@@ -126,8 +126,8 @@ func (w *worker) splitPending() (exclusive, cold []*client) {
 		}
 		c.backlog.refused, c.backlog.prefetchedTo = 0, 0
 		switch tasks := c.backlog.remaining(); {
-		case needsExclusive(tasks) || w.s.throttleTime(tasks) > 0:
-			// It may wait for a lock, which must delay no other request. And it leaves now: what it asks for next
+		case needsExclusive(tasks) || w.s.isThrottled(tasks):
+			// It may wait for a lock or its turn, which must delay no other request. And it leaves now: what it asks for next
 			// may depend on this.
 			c.SendOutput()
 			exclusive = append(exclusive, c)

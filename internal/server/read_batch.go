@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/server/conn"
-	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/storage/store"
 )
@@ -30,32 +29,6 @@ func (c *client) replyReadRows() bool {
 	}
 	c.finishBacklogRun(began)
 	return c.backlog == nil
-}
-
-// maxThrottleTime is how long a client is held up at most, for all that it has sent at once.
-const maxThrottleTime = 200 * time.Millisecond
-
-// throttleTime is for how long a client is held up whose requests write to a range that is moved:
-// for each of them as long as one that comes alone.
-func (s *Server) throttleTime(tasks []task) (sum time.Duration) {
-	var room []byte
-	for i := range tasks {
-		if t := &tasks[i]; t.isStageable() && t.request.Spec.Flags&redis.Write != 0 {
-			room = t.keyspace.AppendPosition(room[:0], t.request.Args[t.request.Spec.Keys.First])
-			sum += s.node.GroupHostAt(room).Group.WriteDelay(room)
-		}
-	}
-	return min(sum, maxThrottleTime)
-}
-
-// sleepContext waits, but not beyond the end of ctx.
-func sleepContext(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // readBatch is a way to the disk for some clients: it brings what all of them want.

@@ -456,26 +456,20 @@ func TestWhatIsSweptHoldsUpNobody(t *testing.T) {
 // Writers of a range that is moved are held up if they are faster than the move: else it
 // would never get there.
 func TestWritersOfARangeThatIsMovedAreHeldUp(t *testing.T) {
-	const wait = maxThrottleTime + maxThrottleTime/2
+	const wait = 300 * time.Millisecond
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		c := l.dial()
 		c.runScript(`
 			SET n 1 -> OK
 			SET m 1 -> OK
 		`)
-		all := partition.Span{}
-		slow := func(wait time.Duration) {
-			for _, key := range []string{"n", "m"} {
-				l.s.node.GroupHostAt(l.s.defaultKeyspace().AppendPosition(nil, []byte(key))).Group.ThrottleWrites(all, wait)
-			}
-		}
-		slow(wait)
+		delayWriters(t, l.s, wait)
 		for _, request := range []string{"INCR n", "SET m 2", "MSET n 7 {n}x 8"} {
 			began := time.Now()
 			if got := c.ask(request); got[0] == '-' {
 				t.Errorf("%s: %s", request, got)
 			}
-			if took := time.Since(began); took < maxThrottleTime {
+			if took := time.Since(began); took < 200*time.Millisecond {
 				t.Errorf("%s was answered after %v, and held up for %v", request, took, wait)
 			}
 		}
@@ -487,7 +481,7 @@ func TestWritersOfARangeThatIsMovedAreHeldUp(t *testing.T) {
 				t.Errorf("%s, want %s", got, want)
 			}
 		}
-		slow(0)
+		l.s.node.WriteLimits().Remove(delayKey)
 		c.runScript(`
 			INCR n -> (9)
 		`)
@@ -498,7 +492,7 @@ func TestWritersOfARangeThatIsMovedAreHeldUp(t *testing.T) {
 func TestWritersBehindAReadOfTheDiskAreHeldUp(t *testing.T) {
 	const wait = 50 * time.Millisecond
 	l := startCold(t, shapes[1], 2, "k")
-	l.s.node.GroupHostAt(l.s.defaultKeyspace().AppendPosition(nil, []byte("k1"))).Group.ThrottleWrites(partition.Span{}, wait)
+	delayWriters(t, l.s, wait)
 	c := l.dial()
 	began := time.Now()
 	c.sendPipeline("GET k0\r\nINCR k1\r\n")

@@ -339,13 +339,15 @@ func (w *worker) findSingleGroup(u *unit, m *partition.Map) (part *node.GroupHos
 	if len(u.items) == 0 {
 		return nil, nil
 	}
+	limits := w.s.node.WriteLimits()
+	writes := !limits.IsEmpty() && u.isWrite()
 	for k, key := range u.allKeys {
 		p := k.AppendPosition(nil, key)
 		newest, shard, host := w.s.node.Locate(p)
 		if first == nil {
 			part, first = host, p
 		}
-		if newest != m || host != part || k != u.items[0].keyspace || part.Group.WriteDelay(p) > 0 || part.Group.HasLargeRequest() {
+		if newest != m || host != part || k != u.items[0].keyspace || writes && limits.Covers(p) || part.Group.HasLargeRequest() {
 			return nil, nil // a transaction waits as long as it has to
 		}
 		u.loads = append(u.loads, w.shardLoad(m, shard))

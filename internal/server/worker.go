@@ -249,9 +249,8 @@ func (w *worker) beginSingle(c *client, r redis.Request) {
 	case at.groupHost.Group.HasLargeRequest(): // all clients of the worker would wait for it
 		w.flushWindow()
 		w.enqueueExclusive(c, r, c.stagedUser)
-	case r.Spec.Flags&redis.Write != 0 && at.groupHost.Group.WriteDelay(at.row.Position()) > 0:
-		w.flushWindow()
-		w.enqueueRequest(c, r, c.stagedUser)
+	case r.Spec.Flags&redis.Write != 0 && w.s.node.WriteLimits().Covers(at.row.Position()):
+		w.beginThrottled(c, r, at)
 	case len(w.window) == 0 && w.isBlindWrite(&r, at.groupHost):
 		w.stageSingle(c, r, at)
 	default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/shard/admission"
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
@@ -178,6 +179,10 @@ func FormatError(err error) string {
 		return string(errOverflow)
 	case errors.Is(err, command.ErrConflict):
 		return "TXNABORT " + err.Error()
+	}
+	var throttled *admission.ThrottledError
+	if errors.As(err, &throttled) {
+		return "THROTTLED" + strings.TrimPrefix(throttled.Error(), "throttled:")
 	}
 	var limit *command.LimitError
 	if errors.As(err, &limit) && limit.What == "value" {

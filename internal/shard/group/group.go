@@ -24,7 +24,6 @@ type Group struct {
 	clock  clock
 	// published is what readers past the queue know of ranges and locks.
 	published publishedGuard
-	throttle  writeThrottle
 	actor     *actor.Actor[executor, *call, error]
 	piggyback piggybackQueue
 
@@ -243,14 +242,6 @@ func (g *Group) Execute(ctx context.Context, r Request) (command.Reply, error) {
 	case r.NoWait:
 		return g.executeOnce(ctx, r)
 	}
-	if err := g.throttle.waitAt(ctx, r.Key); err != nil {
-		return command.Reply{}, err
-	}
-	return g.executeUnthrottled(ctx, r)
-}
-
-// executeUnthrottled executes a request, again while a lock or a frozen range is in its way.
-func (g *Group) executeUnthrottled(ctx context.Context, r Request) (command.Reply, error) {
 	reply, err := g.executeOnce(ctx, r)
 	if err != nil || !isRetryable(reply.Err) {
 		return reply, err

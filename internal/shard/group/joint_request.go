@@ -39,14 +39,6 @@ var ErrNoSharedLog = errors.New("group: the groups have no log in common")
 // it was executed before, nothing is executed, and the replies of the others are empty. It waits
 // as [Group.Execute] does, unless the request that is refused has NoWait.
 func ExecuteJoint(ctx context.Context, requests []SubRequest) ([]command.Reply, error) {
-	for _, r := range requests {
-		if r.Request.NoWait {
-			continue
-		}
-		if err := r.Group.throttle.waitAt(ctx, r.Request.Key); err != nil {
-			return nil, err
-		}
-	}
 	w := new(waiter)
 	defer w.releaseReservation()
 	for {

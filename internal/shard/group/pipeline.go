@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/cleavekv/cleave/internal/shard/command"
-	"github.com/cleavekv/cleave/partition"
 )
 
 // ErrSkipped means that a request was not executed because one before it on the same
@@ -89,12 +87,6 @@ func (m *Pipeline) Execute() {
 	default:
 		m.executeGroups()
 	}
-}
-
-// WriteDelay is for how long a writer of a position is held up: wait so long before it is
-// written by [Pipeline.Execute], which does not.
-func (g *Group) WriteDelay(at partition.Position) time.Duration {
-	return g.throttle.delayAt(at)
 }
 
 // executeGroups executes requests of several groups.

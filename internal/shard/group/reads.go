@@ -200,7 +200,7 @@ func (g *Group) EvalReadOnly(ctx context.Context, key partition.Position, c comm
 
 // evalInTurn is EvalReadOnly through the queue.
 func (g *Group) evalInTurn(ctx context.Context, key partition.Position, c command.Command) (command.Reply, error) {
-	reply, err := g.executeUnthrottled(ctx, Request{Command: c, Key: key})
+	reply, err := g.Execute(ctx, Request{Command: c, Key: key})
 	return reply, AsReadError(ctx, err)
 }
 

@@ -41,7 +41,7 @@ type Request struct {
 	// ErrReadTooLarge.
 	NonBlocking bool
 	// NoWait means that what is in the way of the request, for which it would be executed again, is
-	// the error of its reply: see [IsRetryable]. Writers are not throttled either.
+	// the error of its reply: see [IsRetryable].
 	NoWait bool
 	// Piggyback means that the request costs no write of its own: it waits until others make
 	// the group write, a millisecond at most, or until a caller waits for a lock, and is executed

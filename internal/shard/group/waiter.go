@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/shard/txn"
-	"github.com/cleavekv/cleave/partition"
 )
 
 // isRetryable reports whether what refused a command goes away by itself: the caller of a
@@ -102,66 +99,4 @@ func (g *Group) waitForUnlock(ctx context.Context, met error, parked int) error 
 		return ctx.Err()
 	}
 	return nil
-}
-
-// writeThrottle is the ranges whose writers are held up.
-type writeThrottle struct {
-	mu    sync.Mutex // held to change spans
-	spans atomic.Pointer[[]throttledSpan]
-}
-
-type throttledSpan struct {
-	span  partition.Span
-	delay time.Duration
-}
-
-// ThrottleWrites lets each caller of Execute or ExecuteJoint that writes to a range wait for so
-// long before it is queued, until ThrottleWrites is called again with another time, or with 0.
-// It is for jobs: a range that is written faster than it can be copied would never arrive.
-// Transactions of several stores are not throttled: they take long enough.
-func (g *Group) ThrottleWrites(s partition.Span, wait time.Duration) {
-	g.throttle.mu.Lock()
-	defer g.throttle.mu.Unlock()
-	var list []throttledSpan
-	if old := g.throttle.spans.Load(); old != nil {
-		list = slices.DeleteFunc(slices.Clone(*old), func(x throttledSpan) bool { return bytes.Equal(x.span.Start, s.Start) })
-	}
-	if wait > 0 {
-		list = append(list, throttledSpan{s, wait})
-	}
-	if len(list) == 0 {
-		g.throttle.spans.Store(nil)
-		return
-	}
-	g.throttle.spans.Store(&list)
-}
-
-// delayAt is for how long a writer of a position is held up.
-func (s *writeThrottle) delayAt(at partition.Position) time.Duration {
-	list := s.spans.Load()
-	if list == nil || len(at) == 0 {
-		return 0
-	}
-	for _, x := range *list {
-		if x.span.Contains(at) {
-			return x.delay
-		}
-	}
-	return 0
-}
-
-// waitAt holds up a writer of a position.
-func (s *writeThrottle) waitAt(ctx context.Context, at partition.Position) error {
-	wait := s.delayAt(at)
-	if wait == 0 {
-		return nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

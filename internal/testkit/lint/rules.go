@@ -63,13 +63,14 @@ var layers = map[string]int{
 
 	"internal/shard/effect": 2,
 
-	"internal/shard/load":    3,
-	"internal/shard/command": 3,
-	"internal/shard/index":   3,
-	"internal/ops/api":       3,
-	"saga":                   3,
-	"saga/machine":           2,
-	"hotkey/redishook":       3,
+	"internal/shard/load":      3,
+	"internal/shard/admission": 3,
+	"internal/shard/command":   3,
+	"internal/shard/index":     3,
+	"internal/ops/api":         3,
+	"saga":                     3,
+	"saga/machine":             2,
+	"hotkey/redishook":         3,
 
 	"internal/server/redis":        4,
 	"internal/server/acl":          5,
