@@ -133,8 +133,8 @@ func identifierOf(name string, taken map[string]bool) string {
 		}
 	}
 	id := b.String()
-	if id == "" {
-		id = "column"
+	if strings.Trim(id, "_") == "" { // nothing is left to know it by
+		id = fmt.Sprint("column", len(taken)+1)
 	}
 	for base, n := id, 2; taken[id]; n++ {
 		id = fmt.Sprintf("%s_%d", base, n)

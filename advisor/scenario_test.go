@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,7 +215,7 @@ var scenarios = []scenario{
 }
 
 func TestAnalyze_RanksTheKnownBestKeyFirst(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range slices.Concat(scenarios, moreScenarios) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			report := s.analyze(t)
