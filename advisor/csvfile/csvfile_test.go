@@ -144,3 +144,38 @@ func BenchmarkReader(b *testing.B) {
 		}
 	}
 }
+
+// Wherever the input is cut, each record is whole, and has the line on which it begins.
+func TestReader_CutsNoRecordInTwo(t *testing.T) {
+	const rows = 60_000
+	var input strings.Builder
+	input.WriteString("id,note\n")
+	for i := range rows {
+		fmt.Fprintf(&input, "%d,\"first line\nsecond, line\n\"\n", i)
+	}
+	r := NewReader(strings.NewReader(input.String()), Options{Strict: true})
+	var records advisor.Records
+	n, chunks := 0, 0
+	for {
+		records.Reset()
+		err := r.Next(&records)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err := errors.Join(err, records.Parse()); err != nil {
+			t.Fatal(err)
+		}
+		for record := range records.All() {
+			_, id := record.Value(0)
+			_, note := record.Value(1)
+			if string(id) != fmt.Sprint(n) || string(note) != "first line\nsecond, line\n" || record.Line() != int64(2+3*n) {
+				t.Fatalf("record %d is %q, %q of line %d", n, id, note, record.Line())
+			}
+			n++
+		}
+		chunks++
+	}
+	if n != rows || chunks < 3 {
+		t.Errorf("%d records in %d chunks, want %d in several", n, chunks, rows)
+	}
+}
