@@ -116,10 +116,30 @@ func (a *analysis) price(c *candidate, queriesKnown bool) float64 {
 	if !salted {
 		points += 10 * (1 - c.place.locality)
 	}
-	if c.place.partitions > 9*len(a.sim.rows[:a.sim.sampled])/10/a.step {
-		points += 3 // keeps nothing together
+	if !a.keepsTogether(c) {
+		points += 3
 	}
 	return points
+}
+
+// keepsTogether reports whether a partition has several rows. Of one column that is known of all rows;
+// of several the sample has to show it, where few rows of one partition may meet.
+func (a *analysis) keepsTogether(c *candidate) bool {
+	var columns []*column
+	whole := true // no bucket and no salt
+	for _, f := range c.layout.Fields() {
+		if !f.Partition {
+			break
+		}
+		whole = whole && f.Bucket == 0 && f.Salts == 0
+		if col := a.columnNamed(f.Column); col != nil {
+			columns = append(columns, col)
+		}
+	}
+	if whole && len(columns) == 1 {
+		return columns[0].distinct.Count().Value < 0.9*float64(columns[0].values)
+	}
+	return c.place.partitions <= 9*a.sim.sampled/10/a.step
 }
 
 // gradeOf returns the grade of a score.
@@ -163,7 +183,7 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 	switch {
 	case least >= 0.9:
 		sentence = "spreads data and writes evenly"
-		if c.layout.Salts() == 1 && p.locality > 0.9 && p.partitions < 9*a.sim.sampled/a.step/10 {
+		if c.layout.Salts() == 1 && p.locality > 0.9 && a.keepsTogether(c) {
 			sentence += ", and keeps together what belongs together"
 		}
 	case least == s.Presence:

@@ -311,11 +311,16 @@ func (l *loads) skew() sketch.Interval {
 // evenSkew is the largest over the mean that rows show on average when every shard is as likely. The
 // quantile is Blom's (1958) for the largest of n normal variables.
 func evenSkew(shards int, rows float64) float64 {
+	return largestOf(shards, float64(shards-1)/rows)
+}
+
+// largestOf is the largest of some loads over the mean, if they vary by chance alone.
+func largestOf(shards int, variance float64) float64 {
 	if shards < 2 {
 		return 1
 	}
 	n := float64(shards)
-	return 1 + sketch.NormalQuantile((n-0.375)/(n+0.25))*math.Sqrt((n-1)/rows)
+	return 1 + sketch.NormalQuantile((n-0.375)/(n+0.25))*math.Sqrt(variance)
 }
 
 // withoutNoise takes the skew of an even placement out of one that was seen. The two are independent,
@@ -355,16 +360,17 @@ func (s *simulator) placeHash(k *keyFields, rows []int, step int, p *placement) 
 			p.heat = append(p.heat, l.overMean())
 		}
 	}
-	p.setWrites(moments, s.shards)
+	p.setWrites(moments, s.shards, 0)
 }
 
-// setWrites takes the skews of moments.
-func (p *placement) setWrites(moments []float64, shards int) {
+// setWrites takes the skews of moments. The shares of shards vary by themselves if few rows were there
+// to cut them by.
+func (p *placement) setWrites(moments []float64, shards int, cutVariance float64) {
 	if len(moments) == 0 {
 		return
 	}
 	p.writesKnown = true
-	even := evenSkew(shards, burstRows)
+	even := largestOf(shards, float64(shards-1)/burstRows+cutVariance)
 	m := sketch.Mean(moments)
 	most := float64(shards)
 	p.writes = sketch.Interval{
@@ -417,11 +423,15 @@ func (s *simulator) placeRange(k *keyFields, rows []int, step int, p *placement)
 	}
 	var moments []float64
 	var at partition.Position
+	cutVariance := 0.0
 	for n := 0; n < len(s.bursts); n += step {
 		b := s.bursts[n]
 		before := (b.before + step - 1) / step // of rows
 		if before < 10*s.shards {
 			continue // too little was there to cut
+		}
+		if k.fields[0].salts < s.shards {
+			cutVariance += float64(s.shards) / float64(before)
 		}
 		m, err := k.cut(&space, positions, order, s.shards, before, weight)
 		if err != nil {
@@ -438,7 +448,7 @@ func (s *simulator) placeRange(k *keyFields, rows []int, step int, p *placement)
 			p.heat = append(p.heat, l.overMean())
 		}
 	}
-	p.setWrites(moments, s.shards)
+	p.setWrites(moments, s.shards, cutVariance/float64(max(1, len(moments))))
 	return nil
 }
 

@@ -24,11 +24,11 @@ type Tenant struct {
 	Split string `json:"split"`
 }
 
-// maxTenants is how many tenants are named. A tenth of the mean of a shard is the least that is worth
-// a place: smaller ones are spread like others.
+// maxTenants is how many tenants are named. Half of the mean of a shard is the least that is worth a
+// place: smaller ones share shards without harm.
 const (
 	maxTenants       = 20
-	leastTenantShare = 0.1
+	leastTenantShare = 0.5
 )
 
 // findTenants names the values that have more than 100 times the rows of the median: from there on a

@@ -158,9 +158,10 @@ func writeOrders(path string, rows int) error {
 	r := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(r, 1.3, 50, 200_000)
 	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+	step := 30 * 24 * time.Hour / time.Duration(rows)
 	var line []byte
 	for i := range rows {
-		at := start.Add(time.Duration(i) * 30 * 24 * time.Hour / time.Duration(rows))
+		at := start.Add(time.Duration(i) * step)
 		line = fmt.Appendf(line[:0], "%d,customer-%06d,%s,%d.%02d,", 1_000_000+i, r.IntN(200_000), [...]string{"eu", "us", "ap"}[r.IntN(3)], r.IntN(1000), r.IntN(100))
 		line = at.AppendFormat(line, "2006-01-02T15:04:05.000Z")
 		line = fmt.Appendf(line, ",%016x,%s,shop-%d\n", r.Uint64(), [...]string{"open", "paid", "sent", "done"}[r.IntN(4)], zipf.Uint64())
