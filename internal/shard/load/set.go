@@ -47,13 +47,11 @@ func bucketOf(d time.Duration) int {
 // cell is the counts of one shard in one set. Its first line is written by each flush, the others hold a line or two
 // that are in use. Size: 512 bytes, a multiple of a cache line, so that two cells share none.
 type cell struct {
-	reads, writes, bytesIn, bytesOut, errors atomic.Uint64
-	busyNS, serviceNS, waitNS                atomic.Int64
-	scanReads, crossShard, conflicts         atomic.Uint64
-	_                                        [5]uint64
-	service, wait                            [buckets]atomic.Uint64
-	inGroup                                  atomic.Uint64
-	_                                        [7]uint64
+	reads, writes, bytesIn, bytesOut, errors  atomic.Uint64
+	busyNS, serviceNS, waitNS                 atomic.Int64
+	scanReads, crossShard, conflicts, inGroup atomic.Uint64
+	_                                         [4]uint64
+	service, wait                             [buckets]atomic.Uint64
 }
 
 // add adds n times an operation, but for its time.
