@@ -30,7 +30,7 @@ vet rules short mutants: export GOFLAGS += -tags=pebblegozstd
 # The linker takes half the time without what only debuggers read, and vet has been run.
 TEST := go test -vet=off -ldflags=-w -timeout 40m
 
-.PHONY: help test check nightly deps format vet staticcheck rules cross short long mutants plant extract soak fuzz bench bench-redis bench-scale bench-advise profile build measure
+.PHONY: help test check nightly deps format vet staticcheck rules cross short long mutants plant extract soak fuzz bench bench-redis bench-scale bench-heat bench-advise profile build measure
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ bench-scale: deps ## measure what more processors, loops, stores and groups buy 
 
 bench-memory: deps ## measure how much memory a key takes, beside Redis and Valkey if there is one; writes bench/MEMORY.md
 	cd bench && go run ./memory -out MEMORY.md
+
+bench-heat: deps ## play loads that make shards hot, and measure their relief; writes bench/HEAT.md
+	cd bench && go run ./heat -out HEAT.md
 
 bench-advise: ## measure how fast cleave advise reads CSV, beside wc, sort, and DuckDB if there is one; writes bench/ADVISE.md
 	cd bench && go run ./advise -out ADVISE.md

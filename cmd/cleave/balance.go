@@ -32,7 +32,7 @@ func formatBalancePlan(p api.BalancePlan, width int) string {
 		b.WriteString(output.WrapTo(fmt.Sprintf(format, args...), width) + "\n")
 	}
 	for _, g := range p.Groups {
-		fmt.Fprintf(&b, "group %-4d %4.0f %% of its time at work\n", g.Group, 100*g.Work)
+		fmt.Fprintf(&b, "group %-4d takes %3.0f %% of a processor\n", g.Group, 100*g.Work)
 	}
 	if p.Imbalance > 0 {
 		line("The busiest group has %.2f times the mean.", p.Imbalance)

@@ -183,7 +183,7 @@ func (l *Rules) classifyShard(s *ShardMeasures, median, mean float64, works map[
 		}
 		if len(s.TopKeys) > 0 && s.TopKeys[0].Share-s.TopKeys[0].Error >= l.KeyShare {
 			k := s.TopKeys[0]
-			return Finding{Class: HotKey, Key: k.Key, Evidence: fmt.Sprintf("%s; one key has %.0f %% of its operations, at least %.0f %%", why, 100*k.Share, 100*(k.Share-k.Error))}
+			return Finding{Class: HotKey, Key: k.Key, Evidence: fmt.Sprintf("%s; one key has %.0f %% of its operations, %.0f %% at least", why, 100*k.Share, 100*(k.Share-k.Error))}
 		}
 		if prefix, n, share := l.hotPrefix(s); n > 0 {
 			return Finding{Class: HotPrefix, Key: prefix, Evidence: fmt.Sprintf("%s; %d hot keys that are read begin alike, and have %.0f %% of its operations", why, n, 100*share)}
