@@ -101,10 +101,11 @@ func TestMeter_Newest_HasTheLastIntervalAlone(t *testing.T) {
 			r.Observe(&Access{Key: numberKey(i), Write: true})
 		}
 		m.Collect(time.Duration(i) * time.Second)
-		if got := m.Newest().Total().Writes; got != float64(10*(i+1)) {
-			t.Errorf("interval %d: %v writes", i, got)
+		newest, at := m.Newest()
+		if got := newest.Total().Writes; got != float64(10*(i+1)) || at != time.Duration(i)*time.Second {
+			t.Errorf("interval %d: %v writes at %v", i, got, at)
 		}
-		if got := m.Newest().Load(numberKey(i), nil).Writes; got != float64(10*(i+1)) {
+		if got := newest.Load(numberKey(i), nil).Writes; got != float64(10*(i+1)) {
 			t.Errorf("interval %d: %v writes of its own key", i, got)
 		}
 	}

@@ -125,8 +125,9 @@ func (m *Meter) Collect(at time.Duration) {
 	}
 }
 
-// Newest returns a copy of what the last [Meter.Collect] has added: the operations of its interval.
-func (m *Meter) Newest() *Ranges {
+// Newest returns a copy of what the last [Meter.Collect] has added, the operations of its interval, and when that was: a
+// caller that comes more often sees the same again.
+func (m *Meter) Newest() (newest *Ranges, at time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := *m.newest
@@ -134,7 +135,7 @@ func (m *Meter) Newest() *Ranges {
 	for i := range m.newest.entries {
 		c.keep(&m.newest.entries[i])
 	}
-	return &c
+	return &c, m.at
 }
 
 // Cuts returns places to cut a range: see [Ranges.Cuts].

@@ -25,6 +25,7 @@ type shardLoads struct {
 
 	mu    sync.Mutex
 	rates *heat.ShardRates[partition.ShardID]
+	began time.Time // of the times of rates
 	// groupTimes are what groups had done when they were asked last, writes the writes in them by shard then, and inGroup
 	// the time that groups have spent on each shard since the node was opened.
 	groupTimes map[partition.GroupID]groupTime
@@ -41,7 +42,7 @@ type groupTime struct {
 func newShardLoads() shardLoads {
 	rates, _ := heat.NewShardRates[partition.ShardID](loadHalfLife) // it is positive
 	return shardLoads{
-		meter: load.NewMeter(), rates: rates,
+		meter: load.NewMeter(), rates: rates, began: time.Now(),
 		groupTimes: map[partition.GroupID]groupTime{}, writes: map[partition.ShardID]uint64{}, inGroup: map[partition.ShardID]time.Duration{},
 	}
 }
@@ -63,20 +64,26 @@ func (n *Node) IsFixed(s partition.Shard) bool { return catalogKeys.IsFixed(s) }
 func (n *Node) sampleLoads() {
 	ticker := time.NewTicker(loadSampleInterval)
 	defer ticker.Stop()
-	for began := time.Now(); ; {
-		counts := n.loads.meter.ReadCounts()
-		n.loads.mu.Lock()
-		n.shareGroupTimes(counts)
-		n.loads.addGroupTimes(counts)
-		n.loads.rates.Record(time.Since(began), toHeatCounts(counts))
-		n.loads.mu.Unlock()
-		n.CollectHeat()
+	for {
+		n.SampleLoads()
 		select {
 		case <-n.ctx.Done():
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+// SampleLoads gives the rates, and the heat of keys, what was counted up to now. The node does so once a second; a caller
+// that wants them to be of now asks for it.
+func (n *Node) SampleLoads() {
+	counts := n.loads.meter.ReadCounts()
+	n.loads.mu.Lock()
+	n.shareGroupTimes(counts)
+	n.loads.addGroupTimes(counts)
+	n.loads.rates.Record(time.Since(n.loads.began), toHeatCounts(counts))
+	n.loads.mu.Unlock()
+	n.CollectHeat()
 }
 
 // ReadLoads returns what was counted of shards. The time of writes that goroutines wait for is that of up to a second ago.

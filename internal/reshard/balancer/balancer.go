@@ -111,6 +111,9 @@ func (b *Balancer) run() {
 func (b *Balancer) round(ctx context.Context, byHand bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if byHand {
+		b.node.SampleLoads()
+	}
 	if err := b.observe(ctx); err != nil {
 		return err
 	}

@@ -48,6 +48,8 @@ type observer struct {
 	// earlier are the writes of the rounds before, to find out whether new ones come behind them.
 	earlier *heat.Ranges
 	edges   map[partition.ShardID]*edge
+	// collected is when the writes that were looked at last were collected.
+	collected time.Duration
 	// times are the times of operations as they were counted up to the round before.
 	times map[partition.ShardID]*load.ShardLoad
 	seen  map[partition.ShardID]int // for how many rounds a shard has existed
@@ -178,7 +180,11 @@ func (w *observer) updateEdges(m *partition.Map, at time.Duration) {
 	if meter == nil {
 		return
 	}
-	newest := meter.Newest()
+	newest, collected := meter.Newest()
+	if collected == w.collected {
+		return // it would be compared with itself
+	}
+	w.collected = collected
 	edges := make(map[partition.ShardID]*edge, len(w.edges))
 	var left *edge // of the shard before
 	for s := range m.Shards(partition.Whole) {

@@ -48,6 +48,7 @@ type child struct {
 	hash, ordered *cleave.Keyspace
 	// serial numbers what is written, the others the calls of a kind.
 	serial, registerCalls, hashCalls, listCalls, claimCalls atomic.Uint64
+	balancerJobs                                            atomic.Uint64
 	// isStopping ends the work.
 	isStopping atomic.Bool
 	mu         sync.Mutex
@@ -197,6 +198,7 @@ func (c *child) runWorkload() {
 		r := &reshaper{child: c, rng: rand.New(rand.NewPCG(c.Seed, uint64(100+i)))}
 		wg.Go(r.run)
 	}
+	wg.Go(c.runBalancer)
 	wg.Go(func() {
 		for !c.isStopping.Load() {
 			time.Sleep(10 * time.Millisecond)
@@ -216,7 +218,7 @@ func (c *child) countTxns() map[string]uint64 {
 	t := c.db.Metrics().Transactions
 	return map[string]uint64{
 		"transactions in one group": t.OneGroup, "joint transactions": t.Joint, "two-phase transactions": t.TwoPhase,
-		"transactions tried again": t.Retries, "transactions in turn": t.InTurn,
+		"jobs of the balancer": c.balancerJobs.Load(), "transactions tried again": t.Retries, "transactions in turn": t.InTurn,
 	}
 }
 

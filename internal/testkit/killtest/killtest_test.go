@@ -66,6 +66,6 @@ func TestPromisesAreKeptOverKills(t *testing.T) {
 		}
 	}
 	counts.Log(t, "kills", "calls with unknown outcome", "registers", "hashes", "leases", "lists", "transfers", "audits", "claims", "requests", "changes",
-		"scans", "split", "merge", "move", "move between stores", "jobs that went on after a kill",
+		"jobs of the balancer", "scans", "split", "merge", "move", "move between stores", "jobs that went on after a kill",
 		"transactions in one group", "joint transactions", "two-phase transactions")
 }
