@@ -113,6 +113,8 @@ var (
 	// ErrNoJob means that there is no such job, or that it ended long ago: DB.Jobs
 	// lists those that are known.
 	ErrNoJob = errors.New("cleave: no such job")
+	// ErrNoCap means that there is no such cap: it has ended, or was removed.
+	ErrNoCap = errors.New("cleave: no such cap")
 	// ErrNoShard means that the map has no such shard: look at it again.
 	ErrNoShard = errors.New("cleave: no such shard")
 	// ErrNoGroup means that there is no such group: DB.Groups lists them.
@@ -211,6 +213,8 @@ var publicErrors = []struct{ from, to error }{
 	{mover.ErrNowhere, ErrNowhere},
 	{mover.ErrBadRequest, ErrOptions},
 	{node.ErrNoJob, ErrNoJob},
+	{node.ErrNoCap, ErrNoCap},
+	{admission.ErrTooManyLimits, ErrTooLarge},
 	{partition.ErrUnknownShard, ErrNoShard},
 	{partition.ErrUnknownGroup, ErrNoGroup},
 	{partition.ErrDraining, ErrDraining},
@@ -235,6 +239,7 @@ var errorAdvice = map[error]string{
 	ErrJobEnded:      "start another",
 	ErrNoJob:         "see DB.Jobs",
 	ErrNoShard:       "see DB.Shards",
+	ErrNoCap:         "see DB.Caps",
 	ErrNoGroup:       "see DB.Groups",
 	ErrDraining:      "undrain it, or choose another",
 	ErrNotNeighbours: "see DB.Shards",

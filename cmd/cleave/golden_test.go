@@ -85,6 +85,9 @@ func TestListsLookTheSameAsEver(t *testing.T) {
 	writeListForms(t, &b, "index list", indexColumns, api.Index{Keyspace: "orders", Name: "by-mail", Mode: "asynchronous", Unique: true, Columns: "mail", Ready: true, BehindSeconds: 0.25, BehindBytes: 100})
 	writeListForms(t, &b, "job list", jobColumns, goldJob)
 	writeListForms(t, &b, "saga list", sagaColumns, api.Saga{ID: "s1", Definition: "transfer", State: "compensating", Stuck: "undo fails", Steps: []string{"take", "give"}, At: 1, Attempts: 3, Failure: "no", Started: goldenTime})
+	until := goldenTime
+	writeListForms(t, &b, "cap list", capColumns, api.Cap{ID: 1, Shard: 7, Refused: 1234},
+		api.Cap{ID: 2, Keyspace: "orders", Prefix: api.KeyOrNil([]byte("eu\x00")), WritesPerSecond: 100, Until: &until})
 	writeListForms(t, &b, "backup list", backupColumns, api.Backup{Name: "night", Created: goldenTime, Bytes: 1 << 20, Files: 21, Stores: 1})
 	checkGolden(t, "lists.txt", replaceLocalTime(b.Bytes()))
 }

@@ -53,7 +53,7 @@ func addCommands(root *cobra.Command) {
 	}{
 		{"server", "Run a server:", []*cobra.Command{newServeCommand(), newConfigCommand(), newImportCommand(), newRestoreCommand()}},
 		{"look", "Look at a running server:", []*cobra.Command{newStatusCommand(), newMapCommand(), newExplainCommand(), newPlanCommand(), newDecisionCommand(), newSagaCommand(), newClientCommand(), newSlowlogCommand(), newAuditCommand()}},
-		{"change", "Look at and change a running server:", []*cobra.Command{newRebalanceCommand(), newAcceptCommand(), newKnobCommand(), newShardCommand(), newGroupCommand(), newKeyspaceCommand(), newIndexCommand(), newJobCommand(), newBackupCommand()}},
+		{"change", "Look at and change a running server:", []*cobra.Command{newRebalanceCommand(), newAcceptCommand(), newKnobCommand(), newShardCommand(), newGroupCommand(), newKeyspaceCommand(), newIndexCommand(), newCapCommand(), newJobCommand(), newBackupCommand()}},
 		{"toolkit", "The toolkit, without a server:", []*cobra.Command{newAdviseCommand(), newRouteCommand(), newHashCommand()}},
 	}
 	for _, g := range groups {

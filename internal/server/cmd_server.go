@@ -201,7 +201,7 @@ func infoStats(s *Server, b *strings.Builder) {
 	writeInfoLines(b, "total_connections_received", s.stats.Connections.Load(), "total_commands_processed", s.stats.TotalCalls(),
 		"instantaneous_ops_per_sec", int64(requests), "total_net_input_bytes", s.stats.BytesIn.Load(), "total_net_output_bytes", s.stats.BytesOut.Load(),
 		"instantaneous_input_kbps", fmt.Sprintf("%.2f", in/1024), "instantaneous_output_kbps", fmt.Sprintf("%.2f", out/1024),
-		"rejected_connections", s.stats.RefusedClients.Load(), "clients_closed_for_limits", s.stats.ClosedClients.Load(), "requests_too_large", s.stats.LargeRequests.Load(), "io_threads_active", s.clients.UsedLoops(), "moved_clients", s.clients.MovedConnections.Load(), "expired_keys", s.countExpired()-s.stats.ExpiredAtReset.Load(), "evicted_keys", 0,
+		"rejected_connections", s.stats.RefusedClients.Load(), "clients_closed_for_limits", s.stats.ClosedClients.Load(), "requests_too_large", s.stats.LargeRequests.Load(), "io_threads_active", s.clients.UsedLoops(), "throttled_writes", s.countThrottled(), "write_limits", len(s.node.WriteLimits().List()), "moved_clients", s.clients.MovedConnections.Load(), "expired_keys", s.countExpired()-s.stats.ExpiredAtReset.Load(), "evicted_keys", 0,
 		"pubsub_channels", s.hub.CountNames(pubsub.ByChannel), "pubsub_patterns", s.hub.CountPatterns(), "pubsubshard_channels", s.hub.CountNames(pubsub.BySlot),
 		"total_error_replies", failed)
 }

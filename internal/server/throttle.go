@@ -80,6 +80,14 @@ func (s *Server) waitForTurns(ctx context.Context, tasks []task) {
 	}
 }
 
+// countThrottled is how many writes were refused, clients of programs included.
+func (s *Server) countThrottled() (n uint64) {
+	for _, source := range admission.LimitSources() {
+		n += s.node.WriteLimits().Totals(source).Refused
+	}
+	return n
+}
+
 // sleepContext waits, but not beyond the end of ctx.
 func sleepContext(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)

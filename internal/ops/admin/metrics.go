@@ -43,6 +43,7 @@ func (a *Admin) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
+	a.addThrottleMetrics(&m)
 	a.addHTTPMetrics(&m)
 	addProcessMetrics(&m)
 	registry := prometheus.NewRegistry() // of this request alone: the set has its figures

@@ -86,6 +86,9 @@ func checkDocumented(t *testing.T, path, method string, status int, body string)
 func TestAnswersAreAsDocumented(t *testing.T) {
 	forMemoryAndDisk(t, func(t *testing.T, l *testServer) {
 		shard, job := l.createEverything()
+		if _, err := l.client.Post(ctx, api.PathSetCap, api.SetCap{Keyspace: "ordered", Prefix: api.KeyOrNil([]byte("z")), Seconds: 600}, false); err != nil {
+			t.Fatal(err)
+		}
 		_, paths, err := loadDocument()
 		if err != nil {
 			t.Fatal(err)
@@ -94,6 +97,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 			api.PathSplit: `{"slots":[77]}`, api.PathPresplit: `{"into":32}`, api.PathMerge: fmt.Sprintf(`{"left":%d,"right":%d}`, shard, shard+1),
 			api.PathMove: fmt.Sprintf(`{"shard":%d,"to":4}`, shard), api.PathDrain: `{"group":4}`, api.PathUndrain: `{"group":4}`, api.PathRegroup: `{"groups":5}`,
 			api.PathCreateKeyspace: `{"name":"more","kind":"range"}`, api.PathDropKeyspace: `{"name":"ordered"}`, api.PathDropIndex: `{"keyspace":"people","name":"by-country"}`,
+			api.PathSetCap: `{"prefix":"a","writes_per_second":5}`, api.PathRemoveCap: `{"id":1}`,
 			api.PathSetConfig: `{"settings":{"timeout":"0"}}`, api.PathCreateBackup: `{}`, api.PathVerifyBackup: `{"name":"first"}`,
 			api.PathRestoreBackup: `{"name":"first","to":"again"}`, api.PathThrottleJob: `{"bytes_per_second":0}`,
 		}

@@ -199,6 +199,7 @@ var errorMappings = []struct {
 	{cleave.ErrNoIndex, http.StatusNotFound, api.CodeNotFound},
 	{cleave.ErrNoShard, http.StatusNotFound, api.CodeNotFound},
 	{cleave.ErrNoGroup, http.StatusNotFound, api.CodeNotFound},
+	{cleave.ErrNoCap, http.StatusNotFound, api.CodeNotFound},
 	{cleave.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
 	{cleave.ErrKeyspaceExists, http.StatusConflict, api.CodeExists},
 	{cleave.ErrBusy, http.StatusConflict, api.CodeBusy},
@@ -230,6 +231,7 @@ var operatorWords = strings.NewReplacer(
 	"see DB.Jobs", "list the jobs",
 	"see DB.Shards", "list the shards",
 	"see DB.Groups", "list the groups",
+	"see DB.Caps", "list the caps",
 	"use OpenIndex with it, or drop the index", "let a program that has it open the index, or drop the index",
 )
 

@@ -188,6 +188,7 @@ func (a *Admin) checkHealth(s *api.Status) {
 		}
 	}
 	a.checkDrainingGroups(s, find)
+	a.checkThrottles(s, find)
 	if h := s.Fullest; h != nil && h.Ratio >= minSkewRatio && h.Value >= minSkewBytes {
 		find(api.Degraded, fmt.Sprint("cleave shard split --shard ", h.Shard), "shard %d has %.1f times the bytes of the mean", h.Shard, h.Ratio)
 	}

@@ -67,6 +67,7 @@ const (
 	PathPlan      = PathPrefix + "/plan"
 	PathDecisions = PathPrefix + "/decisions"
 	PathKnobs     = PathPrefix + "/knobs"
+	PathCaps      = PathPrefix + "/caps"
 	PathOpenAPI   = PathPrefix + "/openapi.json"
 )
 
@@ -86,6 +87,8 @@ const (
 	PathResumeJob      = PathPrefix + "/jobs/{id}/resume"
 	PathCancelJob      = PathPrefix + "/jobs/{id}/cancel"
 	PathThrottleJob    = PathPrefix + "/jobs/{id}/throttle"
+	PathSetCap         = PathPrefix + "/caps/set"
+	PathRemoveCap      = PathPrefix + "/caps/remove"
 	PathSetConfig      = PathPrefix + "/config/set"
 	PathCreateBackup   = PathPrefix + "/backups/create"
 	PathVerifyBackup   = PathPrefix + "/backups/verify"

@@ -273,6 +273,11 @@ func (c *Client) Keyspaces(ctx context.Context) ([]Keyspace, error) {
 	return listAll[Keyspace](ctx, c, PathKeyspaces, nil)
 }
 
+// Caps returns the caps that hold.
+func (c *Client) Caps(ctx context.Context) ([]Cap, error) {
+	return listAll[Cap](ctx, c, PathCaps, nil)
+}
+
 // Indexes returns all indexes, or those of one keyspace.
 func (c *Client) Indexes(ctx context.Context, keyspace string) ([]Index, error) {
 	q := url.Values{}

@@ -56,6 +56,8 @@ type Status struct {
 	Jobs []Job `json:"jobs"`
 	// Events are the last things that happened, the newest first.
 	Events []Event `json:"events"`
+	// Throttles are shards whose writers have to wait, so that others do not.
+	Throttles []ShardThrottle `json:"throttles,omitempty"`
 }
 
 // Finding is something that wants to be looked at.
