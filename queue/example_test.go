@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/queue"
@@ -125,4 +126,66 @@ func ExampleLog() {
 	// Output:
 	// ada login
 	// ada logout
+}
+
+// Orders that find no turn, because their keys are capped, go to a queue that is not, and are written when there is room.
+func ExampleQueue_Publish_overflow() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	orders, queues := mustKeyspace(ctx, db, "orders"), mustKeyspace(ctx, db, "queues")
+	overflow, err := queue.Open(ctx, db, queues, "overflow", queue.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer overflow.Close()
+	everything, err := db.SetCap(ctx, cleave.Cap{Keyspace: "orders", WritesPerSecond: 0}) // an emergency
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	place := func(id, order string) string {
+		limited, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		err := orders.Set(limited, []byte(id), []byte(order))
+		if errors.Is(err, cleave.ErrThrottled) { // nothing was written: it may be done later
+			if err := overflow.Publish(ctx, queue.Message{Key: []byte(id), Body: []byte(order)}); err != nil {
+				log.Fatal(err)
+			}
+			return "accepted, and done later"
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		return "done"
+	}
+	fmt.Println(place("7", "two tickets"))
+
+	if err := db.RemoveCap(ctx, everything.ID); err != nil { // or WritesPerSecond: 500, and the consumer waits for its turns
+		log.Fatal(err)
+	}
+	err = overflow.Consume(ctx, queue.ConsumeOptions{}, func(ctx context.Context, d *queue.Delivery) error {
+		defer stop()
+		return orders.Set(ctx, d.Key, d.Body)
+	})
+	if !errors.Is(err, context.Canceled) {
+		log.Fatal(err)
+	}
+	order, err := orders.Get(context.Background(), []byte("7"))
+	fmt.Printf("%s %v\n", order, err)
+	// Output:
+	// accepted, and done later
+	// two tickets <nil>
+}
+
+func mustKeyspace(ctx context.Context, db *cleave.DB, name string) *cleave.Keyspace {
+	ks, err := db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: name, Kind: cleave.Range})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return ks
 }

@@ -3,9 +3,14 @@ package admin
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cleavekv/cleave/hotkey/backoff"
+	"github.com/cleavekv/cleave/hotkey/redishook"
 	"github.com/cleavekv/cleave/internal/ops/api"
 )
 
@@ -49,6 +54,44 @@ func TestCaps_SetAndRemoved_HoldMeanwhile(t *testing.T) {
 		}
 		if status, err := l.client.Status(ctx); err != nil || status.Verdict != api.Healthy {
 			t.Errorf("%+v, %v", status, err)
+		}
+	})
+}
+
+// Clients with the hook all come through a cap, without asking much more often than they have to, and each write counts once.
+func TestCaps_ClientsBackOff_AllComeThrough(t *testing.T) {
+	forMemoryAndDisk(t, func(t *testing.T, l *testServer) {
+		if _, err := l.client.Post(ctx, api.PathSetCap, api.SetCap{Prefix: api.KeyOrNil([]byte("hot")), WritesPerSecond: 200}, false); err != nil {
+			t.Fatal(err)
+		}
+		q, err := backoff.New(backoff.Options{MaxAttempts: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hook, err := redishook.NewBackoff(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := redis.NewClient(&redis.Options{Addr: l.redisAddr, ReadTimeout: time.Minute, PoolSize: 100, MaxRetries: -1})
+		defer c.Close()
+		c.AddHook(hook)
+		const callers, writes = 100, 3
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				for range writes {
+					if err := c.Incr(ctx, "hot").Err(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n, err := c.Get(ctx, "hot").Int(); n != callers*writes || err != nil {
+			t.Errorf("%d writes were acknowledged, and there are %d: %v", callers*writes, n, err)
+		}
+		if caps, err := l.client.Caps(ctx); err != nil || caps[0].Refused == 0 || caps[0].Refused > callers*writes {
+			t.Errorf("%+v, %v", caps, err)
 		}
 	})
 }

@@ -71,6 +71,14 @@ func (l *WriteLimit) covers(at partition.Position) bool {
 	return l.Span.Contains(at) && (len(l.Prefix) == 0 || len(at) >= l.Skip && bytes.HasPrefix(at[l.Skip:], l.Prefix))
 }
 
+// hasEnded reports whether it is over.
+func (l *WriteLimit) hasEnded(now time.Time) bool {
+	if l.Until.IsZero() {
+		return false
+	}
+	return !now.Before(l.Until)
+}
+
 // wait is how long a writer would wait that came now, with mu held.
 func (a *activeLimit) wait(now time.Time) time.Duration {
 	if a.Delay > 0 {
@@ -251,7 +259,7 @@ func (h *LimitTotals) recordWait(d time.Duration) {
 
 // removeEnded removes limits that are over, with mu held.
 func (t *WriteLimits) removeEnded(now time.Time) {
-	t.removeFunc(func(a *activeLimit) bool { return !a.Until.IsZero() && !now.Before(a.Until) })
+	t.removeFunc(func(a *activeLimit) bool { return a.hasEnded(now) })
 }
 
 // charge is what a request takes of a limit.

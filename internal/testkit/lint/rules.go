@@ -45,14 +45,15 @@ var layers = map[string]int{
 	"internal/patterns/watchbuffer": 1,
 	"internal/patterns/freshness":   1,
 
-	"route":     2,
-	"partition": 2,
-	"shardmap":  2,
-	"actor":     2,
-	"affinity":  2,
-	"heat":      1,
-	"hotkey":    2,
-	"cache":     2,
+	"route":          2,
+	"partition":      2,
+	"shardmap":       2,
+	"actor":          2,
+	"affinity":       2,
+	"heat":           1,
+	"hotkey":         2,
+	"hotkey/backoff": 2,
+	"cache":          2,
 
 	"route/meter":    3,
 	"shardmap/meter": 3,
@@ -63,14 +64,15 @@ var layers = map[string]int{
 
 	"internal/shard/effect": 2,
 
-	"internal/shard/load":      3,
-	"internal/shard/admission": 3,
-	"internal/shard/command":   3,
-	"internal/shard/index":     3,
-	"internal/ops/api":         3,
-	"saga":                     3,
-	"saga/machine":             2,
-	"hotkey/redishook":         3,
+	"internal/shard/ratekeeper": 3,
+	"internal/shard/load":       3,
+	"internal/shard/admission":  3,
+	"internal/shard/command":    3,
+	"internal/shard/index":      3,
+	"internal/ops/api":          3,
+	"saga":                      3,
+	"saga/machine":              2,
+	"hotkey/redishook":          3,
 
 	"internal/server/redis":        4,
 	"internal/server/acl":          5,
@@ -126,7 +128,7 @@ var layers = map[string]int{
 // I/O, so that the simulator can own them and a test can replay them.
 var purePackages = []string{
 	"route", "key", "affinity", "partition", "heat", "saga/machine",
-	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover", "internal/reshard/distributor", "internal/reshard/classify",
+	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover", "internal/reshard/distributor", "internal/reshard/classify", "internal/shard/ratekeeper",
 	"internal/testkit/check", "internal/shard/index", "internal/patterns/splitcount", "internal/patterns/delivery", "internal/patterns/watchbuffer", "internal/patterns/freshness",
 	"internal/throttle",
 }
