@@ -19,11 +19,18 @@
 //
 // If the context ends, what was read by then is reported.
 //
+// Input is parsed and counted by as many goroutines as there are processors; how many makes no
+// difference to the report.
+//
 // # Choices
 //
 // Candidates are simulated on a sample: up to 65,536 rows by chance for data at rest, and up to 48
 // runs of 1024 consecutive rows for the writes of a moment. The best 16 of all candidates are then
 // simulated on the whole sample.
+//
+// [Options.Together] says what transactions decide on at once, and the report which keys keep that in
+// one shard. [Report.Tenants] are values that need a place of their own. [Compare] finds whether a key
+// that was right still is. Package advisor/htmlreport writes a report as a page.
 //
 // In a hash keyspace the key is the partition, which is what stands before the bar of a layout: rows
 // of one partition are elements of one key. In a range keyspace it is the whole layout, and shards

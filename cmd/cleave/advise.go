@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -97,6 +98,9 @@ with --save is still right, and which figures have moved; if not, it exits with
 	return cmd
 }
 
+// redrawTime is how long a line of progress stays: a person reads no more often.
+const redrawTime = 100 * time.Millisecond
+
 func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
 	if err := f.fillOptions(); err != nil {
 		return err
@@ -109,7 +113,12 @@ func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
 	}
 	defer in.close()
 	line := newTerminal(cmd).NewProgress()
+	shown := time.Time{}
 	f.options.Progress = func(p advisor.Progress) {
+		if time.Since(shown) < redrawTime {
+			return
+		}
+		shown = time.Now()
 		line.Show(in.fraction(p), fmt.Sprintf("%s, %s", output.Plural(p.Rows, "row"), output.Bytes(p.Input)))
 	}
 	report, err := advisor.Analyze(ctx, in.src, f.options)
