@@ -72,6 +72,8 @@ func formatDecision(d *api.Decision) string {
 		fmt.Fprintf(&b, "Leave group %d as it is", d.Group)
 	case d.Change == "keep":
 		b.WriteString("Leave all as it is")
+	case d.Change == "throttle":
+		fmt.Fprintf(&b, "Limit the writers of shard %d", d.Shard)
 	case d.Change == "split":
 		fmt.Fprintf(&b, "Split shard %d at %s", d.Shard, joinKeys(d.Cuts))
 	case d.Change == "move":

@@ -21,7 +21,7 @@ type Decision struct {
 	With  uint64 `json:"with,omitempty"`
 	Group uint64 `json:"group,omitempty"`
 	To    uint64 `json:"to,omitempty"`
-	// Change is keep, split, move or merge. Reason is why.
+	// Change is keep, split, move, merge or throttle. Reason is why.
 	Change string `json:"change"`
 	Reason string `json:"reason"`
 	// Class is what is wrong with the shard, Evidence the figures that show it, and Remedy what an application can do.

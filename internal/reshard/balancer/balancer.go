@@ -53,6 +53,8 @@ type Balancer struct {
 	// accepted are shards that stay as they are, and critical the names of keyspaces none of whose shards may.
 	accepted map[partition.ShardID]Acceptance
 	critical map[string]bool
+	// throttledAt is when throttles were planned last.
+	throttledAt time.Duration
 	// failed is the error of the last round that was logged.
 	failed string
 }
@@ -65,7 +67,7 @@ func Start(n *node.Node, o Options) (*Balancer, error) {
 	if o.Interval == 0 {
 		o.Interval = time.Second
 	}
-	b := &Balancer{node: n, log: o.Log, interval: o.Interval, startedAt: time.Now(), tuning: tuning{manualRelief(o.Manual), o.Knobs, o.Rules}, ended: make(chan struct{}), observer: newObserver(n)}
+	b := &Balancer{node: n, log: o.Log, interval: o.Interval, startedAt: time.Now(), tuning: tuning{manual: manualRelief(o.Manual), knobs: o.Knobs, rules: o.Rules}, ended: make(chan struct{}), observer: newObserver(n)}
 	b.decisions.node = n
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	err := errors.Join(b.decisions.load(b.ctx), b.loadAcceptances(b.ctx), b.loadKnobs(b.ctx))
@@ -131,6 +133,7 @@ func (b *Balancer) round(ctx context.Context, byHand bool) error {
 			made = append(made, d)
 		}
 	}
+	made = append(made, b.throttleHot()...)
 	return errors.Join(b.decisions.add(ctx, made...), b.decisions.setPieces(ctx, b.planner.Pieces()))
 }
 

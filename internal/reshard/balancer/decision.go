@@ -30,7 +30,7 @@ type ReliefDecision struct {
 	With  partition.ShardID `json:"with,omitempty"`
 	Group partition.GroupID `json:"group,omitempty"`
 	To    partition.GroupID `json:"to,omitempty"`
-	// Change is keep, split, move or merge, and Reason why, in words.
+	// Change is keep, split, move, merge or throttle, and Reason why, in words.
 	Change string `json:"change"`
 	Reason string `json:"reason"`
 	// Class is what is wrong with the shard, Evidence the figures that show it, and Remedy what else helps: what the
@@ -81,7 +81,7 @@ func (d *ReliefDecision) isOpen() bool { return d.Outcome == Running || d.Outcom
 
 // isSameKeep reports whether two decisions leave the same alone for the same reason.
 func (d *ReliefDecision) isSameKeep(o *ReliefDecision) bool {
-	return d.Outcome == Kept && o.Outcome == Kept && d.Shard == o.Shard && d.Group == o.Group && d.Reason == o.Reason && d.Class == o.Class && d.Key == o.Key
+	return d.Outcome == Kept && o.Outcome == Kept && d.Change == o.Change && d.Shard == o.Shard && d.Group == o.Group && d.Reason == o.Reason && d.Class == o.Class && d.Key == o.Key
 }
 
 const (

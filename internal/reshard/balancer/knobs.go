@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/reshard/classify"
 	"github.com/cleavekv/cleave/internal/reshard/distributor"
+	"github.com/cleavekv/cleave/internal/shard/ratekeeper"
 )
 
 // ErrKnob means that there is no knob of a name, or that it cannot have a value: the text says what it can have.
@@ -27,10 +28,15 @@ type tuning struct {
 	manual manualRelief
 	knobs  distributor.Knobs
 	rules  classify.Rules
+	// throttle is how writers of a hot shard are limited that no change relieves.
+	throttle ratekeeper.ThrottleKnobs
 }
 
 // manualRelief is whether the balancer proposes only: manual, or auto.
 type manualRelief bool
+
+// throttleOff is whether hot shards are not throttled: off, or on.
+type throttleOff bool
 
 // knobField is where a knob is.
 type knobField struct {
@@ -60,6 +66,11 @@ var knobTable = []knobField{
 	{"hot-key-share", "a key is the reason from this share of a shard's operations on", func(t *tuning) any { return &t.rules.KeyShare }},
 	{"hot-prefix-keys", "so many hot keys that begin alike make a hot prefix", func(t *tuning) any { return &t.rules.PrefixKeys }},
 	{"cold-share", "a shard is cold below this part of the mean of shards", func(t *tuning) any { return &t.rules.ColdShare }},
+	{"hot-throttle", "on: writers of a hot shard that no change relieves are limited, so that its group has time for others; off: they are not", func(t *tuning) any { return (*throttleOff)(&t.throttle.Off) }},
+	{"hot-throttle-tracked", "how many shards of a group are throttled at once", func(t *tuning) any { return &t.throttle.PerGroup }},
+	{"hot-throttle-expire", "for how long a throttle holds that is not renewed", func(t *tuning) any { return &t.throttle.Expire }},
+	{"hot-throttle-poll", "how often throttles are planned", func(t *tuning) any { return &t.throttle.Poll }},
+	{"hot-queue-wait", "a group has no time for its others when their writes wait this long", func(t *tuning) any { return &t.throttle.QueueWait }},
 	{"saturated-cpu", "a machine is saturated from this share of its processors on", func(t *tuning) any { return &t.rules.CPU }},
 }
 
@@ -73,6 +84,11 @@ func formatKnob(p any) string {
 			return "manual"
 		}
 		return "auto"
+	case *throttleOff:
+		if *p {
+			return "off"
+		}
+		return "on"
 	case *int:
 		return strconv.Itoa(*p)
 	case *int64:
@@ -91,6 +107,10 @@ func parseKnob(p any, text string) (err error) {
 	case *manualRelief:
 		if *p = text == "manual"; !*p && text != "auto" {
 			err = errors.New("neither auto nor manual")
+		}
+	case *throttleOff:
+		if *p = text == "off"; !*p && text != "on" {
+			err = errors.New("neither on nor off")
 		}
 	case *int:
 		*p, err = strconv.Atoi(text)
@@ -130,14 +150,14 @@ func defaultOf(field func(*tuning) any) string {
 	if err != nil {
 		panic(err) // the defaults go together
 	}
-	return formatKnob(field(&tuning{false, p.Knobs(), classify.Rules{}.WithDefaults()}))
+	return formatKnob(field(&tuning{false, p.Knobs(), classify.Rules{}.WithDefaults(), ratekeeper.ThrottleKnobs{}.WithDefaults()}))
 }
 
 // Knobs returns all knobs.
 func (b *Balancer) Knobs() (all []Knob) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := tuning{b.tuning.manual, b.planner.Knobs(), b.tuning.rules.WithDefaults()}
+	now := tuning{b.tuning.manual, b.planner.Knobs(), b.tuning.rules.WithDefaults(), b.tuning.throttle.WithDefaults()}
 	for _, k := range knobTable {
 		all = append(all, Knob{k.name, formatKnob(k.field(&now)), defaultOf(k.field), k.help})
 	}
@@ -188,6 +208,9 @@ func (b *Balancer) checkKnobs(values map[string]string) (tuning, error) {
 	}
 	if err := t.rules.Validate(); err != nil {
 		return t, fmt.Errorf("%w: %w", ErrKnob, err)
+	}
+	if k := t.throttle.WithDefaults(); k.PerGroup < 1 || k.Expire <= 0 || k.Poll < k.Expire || k.QueueWait <= 0 {
+		return t, fmt.Errorf("%w: hot-throttle-tracked is %d, -expire %v, -poll %v and hot-queue-wait %v: use positive ones, and a poll no shorter than the expiry", ErrKnob, k.PerGroup, k.Expire, k.Poll, k.QueueWait)
 	}
 	return t, nil
 }

@@ -1,0 +1,49 @@
+package balancer
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/reshard/classify"
+	"github.com/cleavekv/cleave/internal/reshard/distributor"
+	"github.com/cleavekv/cleave/internal/shard/ratekeeper"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// A shard is throttled only if the planner has just said that no change relieves it, and no job is at work on it.
+func TestBalancer_Demands_LeaveShardsThatCanBeRelievedAlone(t *testing.T) {
+	shard := func(id partition.ShardID, work float64) distributor.Shard {
+		return distributor.Shard{Shard: partition.Shard{ID: id, Group: 1}, Work: work}
+	}
+	b := &Balancer{last: &observation{
+		situation: distributor.Situation{
+			Shards: []distributor.Shard{shard(1, 0.9), shard(2, 0.1)},
+			Groups: []distributor.GroupState{{Group: partition.Group{ID: 1}, Capacity: 1}},
+		},
+		measures: []classify.ShardMeasures{{ID: 1, Writes: 9000}, {ID: 2, Writes: 1000, QueueWait: 0.02}},
+	}}
+	keep := func(r distributor.Reason) []distributor.Proposal {
+		return []distributor.Proposal{{Reason: r, Shard: 1, Group: 1}}
+	}
+	for _, c := range []struct {
+		name      string
+		proposed  []distributor.Proposal
+		isBusy    bool
+		throttled bool
+	}{
+		{"one key", keep(distributor.OneKey), false, true},
+		{"a moving edge", keep(distributor.MovingEdge), false, true},
+		{"one key, and a job at work", keep(distributor.OneKey), true, false},
+		{"a change to be seen yet", keep(distributor.Settling), false, false},
+		{"a split", []distributor.Proposal{{Change: distributor.Split, Shard: 1, Group: 1}}, false, false},
+		{"nothing said", nil, false, false},
+	} {
+		b.proposed = c.proposed
+		b.last.situation.Shards[0].IsBusy = c.isBusy
+		groups, shards := b.demands()
+		limits := ratekeeper.PlanThrottles(ratekeeper.ThrottleKnobs{}, time.Now(), groups, shards)
+		if throttled := len(limits) == 1 && limits[0].Shard == 1; throttled != c.throttled {
+			t.Errorf("%s: limits %+v", c.name, limits)
+		}
+	}
+}
