@@ -18,8 +18,9 @@
 //
 // # A hot shard
 //
-// [PlanThrottles] limits the writers of one shard whose group has no time for its others, and only if nothing better
+// [HotShards] limits the writers of one shard whose group has no time for its others, and only if nothing better
 // can be done: not while the shard can be split or moved, or a job is at it, since a throttle hides the load that would make
 // it so; and not if no other shard of the group is asked for anything, since the time that it takes is nobody else's. What the others
-// do not use it may have: it is limited to what they leave, never to less than a fair share.
+// do not use it may have: it is limited to what they leave, never to less than a fair share. A throttle is renewed as long as
+// its writers wait, and ends by itself when none is there to renew it.
 package ratekeeper

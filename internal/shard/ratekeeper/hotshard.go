@@ -3,6 +3,7 @@ package ratekeeper
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -15,9 +16,8 @@ type ThrottleKnobs struct {
 	Off bool
 	// PerGroup is how many shards of a group are throttled at once. Default 1: knob hot-throttle-tracked.
 	PerGroup int
-	// Expire is how long a throttle holds that is not renewed, and Poll how often they are looked at. Defaults 3 s and 5 s: knobs
-	// hot-throttle-expire and -poll. As Expire is the shorter one, the shard is asked for all that it can take for a while
-	// before each look, or none could tell whether it is still hot.
+	// Expire is how long a throttle holds that is not renewed, and Poll how often new ones are begun. Defaults 3 s and 5 s: knobs
+	// hot-throttle-expire and -poll.
 	Expire, Poll time.Duration
 	// QueueWait is the wait for a group from which on it has no time for its others. Default 5 ms.
 	QueueWait time.Duration
@@ -41,6 +41,10 @@ type ShardDemand struct {
 	Writes, Work, WriteWork float64
 	// CanChange reports whether it can be split, or moved to another group, or a job is at work on it.
 	CanChange bool
+	// Limit is what its writers are limited to now, 0 for no limit, and IsAtLimit reports whether some waited or were refused
+	// since the last call: without the limit there would be more.
+	Limit     float64
+	IsAtLimit bool
 }
 
 // GroupDemand is how a group does.
@@ -64,26 +68,48 @@ type ShardLimit struct {
 const (
 	// leastOthersWork is the work of the other shards of a group below which they need no time.
 	leastOthersWork = 0.02
+	// targetWork is the share of its time that a group has with a throttled shard: beyond it requests wait for each other.
+	targetWork = 0.75
+	// steadyShare is how far from what it should be a limit stays as it is.
+	steadyShare = 0.1
 	// headroom is what is left to them above what they get now: they get less than they want while the group is saturated.
 	headroom = 1.5
 	// leastShare is the part of its group's time that a throttled shard keeps, whatever the others want.
 	leastShare = 0.1
 )
 
-// PlanThrottles returns the shards whose writers should be limited now, by shard. It is called once in [ThrottleKnobs].Poll.
-func PlanThrottles(k ThrottleKnobs, now time.Time, groups []GroupDemand, shards []ShardDemand) (limits []ShardLimit) {
-	if k = k.WithDefaults(); k.Off {
+// HotShards decides which shards are throttled. It remembers when it has looked for new ones.
+type HotShards struct {
+	knobs    ThrottleKnobs
+	lookedAt time.Time
+}
+
+// NewHotShards returns one that has not looked yet.
+func NewHotShards(k ThrottleKnobs) *HotShards { return &HotShards{knobs: k.WithDefaults()} }
+
+// Plan returns the shards whose writers should be limited now, by shard. Call it more often than once in
+// [ThrottleKnobs].Expire: it renews what is still needed each time, and begins new ones once in Poll.
+func (h *HotShards) Plan(now time.Time, groups []GroupDemand, shards []ShardDemand) (limits []ShardLimit) {
+	if h.knobs.Off {
 		return nil
 	}
-	for _, g := range groups {
+	looks := now.Sub(h.lookedAt) >= h.knobs.Poll
+	if looks {
+		h.lookedAt = now
+	}
+	for i := range groups {
+		g := &groups[i]
 		own, work := ownShards(g.Group, shards)
-		if g.Capacity <= 0 || work < k.BusyWork*g.Capacity || g.QueueWait < k.QueueWait {
-			continue // it lends what the others do not use
-		}
-		for _, s := range own[:min(k.PerGroup, len(own))] {
-			if l, ok := s.limit(&g, work-s.Work); ok {
-				l.Until = now.Add(k.Expire)
-				limits = append(limits, l)
+		saturated := g.Capacity > 0 && work >= h.knobs.BusyWork*g.Capacity && g.QueueWait >= h.knobs.QueueWait
+		limited := 0
+		for j := range own {
+			s := &own[j]
+			if limited >= h.knobs.PerGroup || s.Limit == 0 && !(looks && saturated && j < h.knobs.PerGroup) {
+				continue // it lends what the others do not use
+			}
+			if l, ok := s.plan(g, work-s.Work); ok {
+				l.Until = now.Add(h.knobs.Expire)
+				limits, limited = append(limits, l), limited+1
 			}
 		}
 	}
@@ -104,18 +130,17 @@ func ownShards(g partition.GroupID, shards []ShardDemand) (own []ShardDemand, wo
 	return own, work
 }
 
-// limit returns what a shard is limited to so that the others of its group, which do so much work, have time.
-func (s *ShardDemand) limit(g *GroupDemand, others float64) (l ShardLimit, ok bool) {
-	if s.CanChange || s.WriteWork <= 0 || others < leastOthersWork*g.Capacity || s.Work < others {
+// plan returns what a shard is limited to so that the others of its group, which do so much work, have time.
+func (s *ShardDemand) plan(g *GroupDemand, others float64) (l ShardLimit, ok bool) {
+	if s.CanChange || s.WriteWork <= 0 || others < leastOthersWork*g.Capacity || s.Limit > 0 && !s.IsAtLimit || s.Limit == 0 && s.Work < others {
 		return l, false
 	}
 	reads := s.Work - s.WriteWork // they are not throttled
-	room := max(g.Capacity-headroom*others-reads, leastShare*g.Capacity)
-	if room >= s.WriteWork {
-		return l, false
-	}
+	room := max(targetWork*g.Capacity-headroom*others-reads, leastShare*g.Capacity)
 	l = ShardLimit{Shard: s.Shard, PerSecond: s.Writes * room / s.WriteWork}
-	l.Reason = fmt.Sprintf("it takes %.0f %% of the time of %v, whose others wait %.0f ms, and cannot be split or moved",
-		100*s.Work/g.Capacity, g.Group, 1e3*g.QueueWait.Seconds())
-	return l, true
+	if s.Limit > 0 && math.Abs(l.PerSecond-s.Limit) < steadyShare*s.Limit {
+		l.PerSecond = s.Limit // those that wait would have to ask anew
+	}
+	l.Reason = fmt.Sprintf("others of %v wait for it, and it cannot be split or moved", g.Group)
+	return l, s.Limit > 0 || room < s.WriteWork
 }

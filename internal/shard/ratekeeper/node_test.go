@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// plant is a store that can commit and apply so many bytes a second, and clients that would like to write more.
-type plant struct {
+// modelStore is a store that can commit and apply so many bytes a second, and clients that would like to write more.
+type modelStore struct {
 	commitBPS, applyBPS float64
 	bytesPerWrite       float64
 	free                float64
@@ -19,7 +19,7 @@ const tick = 100 * time.Millisecond
 
 // step lets clients offer so many writes a second for a tick, of which as many are admitted as the limit allows, and
 // returns what was measured.
-func (p *plant) step(offered, limit float64) StoreReading {
+func (p *modelStore) step(offered, limit float64) StoreReading {
 	dt := tick.Seconds()
 	p.queued += min(offered, limit) * p.bytesPerWrite * dt
 	done := min(p.queued, p.commitBPS*dt, max(p.free, 0))
@@ -33,7 +33,7 @@ func (p *plant) step(offered, limit float64) StoreReading {
 }
 
 // run plays so many ticks, and returns the limits of all.
-func (p *plant) run(l *NodeLimiter, ticks int, offered func(tick int) float64) (limits []NodeLimit, last StoreReading) {
+func (p *modelStore) run(l *NodeLimiter, ticks int, offered func(tick int) float64) (limits []NodeLimit, last StoreReading) {
 	limit := NodeLimit{PerSecond: math.Inf(1)}
 	for i := range ticks {
 		last = p.step(offered(i), limit.PerSecond)
@@ -55,7 +55,7 @@ func swing(limits []NodeLimit) float64 {
 func TestNodeLimiter_MoreThanIsCommitted_QueueComesToItsTargetAndStays(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		p := plant{commitBPS: 1e6 * math.Pow(200, r.Float64()), applyBPS: 1e12, bytesPerWrite: 50 + 1000*r.Float64(), free: 1e18}
+		p := modelStore{commitBPS: 1e6 * math.Pow(200, r.Float64()), applyBPS: 1e12, bytesPerWrite: 50 + 1000*r.Float64(), free: 1e18}
 		capacity := p.commitBPS / p.bytesPerWrite
 		offered := capacity * (1.5 + 4*r.Float64())
 		limits, last := p.run(NewNodeLimiter(LimiterKnobs{}), 300, func(int) float64 { return offered })
@@ -80,7 +80,7 @@ func TestNodeLimiter_MoreThanIsCommitted_QueueComesToItsTargetAndStays(t *testin
 func TestNodeLimiter_MoreThanIsApplied_LagComesToItsTargetAndStays(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		p := plant{commitBPS: 1e9, applyBPS: 1e6 * math.Pow(200, r.Float64()), bytesPerWrite: 50 + 1000*r.Float64(), free: 1e18}
+		p := modelStore{commitBPS: 1e9, applyBPS: 1e6 * math.Pow(200, r.Float64()), bytesPerWrite: 50 + 1000*r.Float64(), free: 1e18}
 		capacity := p.applyBPS / p.bytesPerWrite
 		ticks := 400 + int(8e9/p.applyBPS) // a slow one takes long to fall behind
 		offered := capacity * (1.5 + 2*r.Float64())
@@ -96,7 +96,7 @@ func TestNodeLimiter_MoreThanIsApplied_LagComesToItsTargetAndStays(t *testing.T)
 }
 
 func TestNodeLimiter_CauseIsGone_LimitIsReleased(t *testing.T) {
-	p := plant{commitBPS: 10e6, applyBPS: 1e12, bytesPerWrite: 100, free: 1e18}
+	p := modelStore{commitBPS: 10e6, applyBPS: 1e12, bytesPerWrite: 100, free: 1e18}
 	l := NewNodeLimiter(LimiterKnobs{})
 	limits, _ := p.run(l, 200, func(i int) float64 {
 		if i < 100 {
@@ -116,7 +116,7 @@ func TestNodeLimiter_CauseIsGone_LimitIsReleased(t *testing.T) {
 
 // The disk does not become full, but slower and slower to fill; deletes still come through.
 func TestNodeLimiter_DiskFills_SlowsDownBeforeItIsFull(t *testing.T) {
-	p := plant{commitBPS: 100e6, applyBPS: 1e12, bytesPerWrite: 1000, free: 4e9}
+	p := modelStore{commitBPS: 100e6, applyBPS: 1e12, bytesPerWrite: 1000, free: 4e9}
 	limits, last := p.run(NewNodeLimiter(LimiterKnobs{}), 3000, func(int) float64 { return 90e3 })
 	for i := 1; i < len(limits); i++ {
 		if limits[i].Reason != DiskSpace || limits[i].PerSecond > 1.1*limits[i-1].PerSecond {

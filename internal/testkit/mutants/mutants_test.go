@@ -95,8 +95,8 @@ var mutants = map[string][]guard{
 	"limit-misses-units":         {{folder: "internal/server", test: "TestThrottle_ReadOnlyKey_RefusesItsWritersAlone"}},
 	"cap-forgotten-at-the-start": {{folder: "internal/node", test: "TestCaps_Reopened_CoverTheSame"}},
 	"cap-left-behind":            {{folder: "internal/node", test: "TestCaps_KeyspaceEmptied_StayOnIt"}},
-	"throttle-suppresses-splits": {{folder: "internal/shard/ratekeeper", test: "TestPlanThrottles_NothingToGainOrSomethingBetterToDo_LimitsNone"}},
-	"throttle-lends-nothing":     {{folder: "internal/shard/ratekeeper", test: "TestPlanThrottles_NothingToGainOrSomethingBetterToDo_LimitsNone"}},
+	"throttle-suppresses-splits": {{folder: "internal/shard/ratekeeper", test: "TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone"}},
+	"throttle-lends-nothing":     {{folder: "internal/shard/ratekeeper", test: "TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone"}},
 	"ratekeeper-no-spring":       {{folder: "internal/shard/ratekeeper", test: "TestNodeLimiter_MoreThanIsCommitted_QueueComesToItsTargetAndStays"}},
 	"backoff-ignores-the-time":   {{folder: "hotkey/backoff", test: "TestDo_Refused_NoneAsksBeforeItsTime"}},
 
