@@ -168,14 +168,18 @@ func probe(ctx context.Context, ks *cleave.Keyspace, rate int, last time.Duratio
 	return latencies
 }
 
+// maxWait is from when on a group counts as saturated.
+const maxWait = 2 * time.Millisecond
+
 // keepThrottled carries out what package ratekeeper decides, once a second.
 func keepThrottled(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace) {
 	var e *engine.DB
 	db.Engine(&e)
 	n := e.Node()
-	h := ratekeeper.NewHotShards(ratekeeper.ThrottleKnobs{})
+	h := ratekeeper.NewHotShards(ratekeeper.ThrottleKnobs{QueueWait: maxWait})
+	capacity := map[cleave.GroupID]float64{}
 	waits := map[*node.GroupHost]actor.Histogram{}
-	refused := map[uint64]uint64{}
+	waited := map[uint64]uint64{}
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -211,12 +215,22 @@ func keepThrottled(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace) {
 			t := held[uint64(id)]
 			shards = append(shards, ratekeeper.ShardDemand{
 				Shard: id, Group: s.Group, Writes: r.Writes, Work: r.Service, WriteWork: r.Service * r.Writes / r.Ops(),
-				Limit: t.WritesPerSecond, IsAtLimit: t.Wait > 0 || t.Refused > refused[uint64(id)],
+				Limit: t.WritesPerSecond, IsAtLimit: t.Waited+t.Refused > waited[uint64(id)],
 			})
-			refused[uint64(id)] = t.Refused
+			waited[uint64(id)] = t.Waited + t.Refused
 		}
 		for i := range groups {
-			groups[i].Capacity = 1
+			g, work := &groups[i], 0.0
+			for _, s := range shards {
+				if s.Group == g.Group {
+					work += s.Work
+				}
+			}
+			// What a group can do on processors that others use too is what it has done while its writers waited.
+			if g.QueueWait >= maxWait {
+				capacity[g.Group] = max(capacity[g.Group], work)
+			}
+			g.Capacity = capacity[g.Group]
 		}
 		for _, l := range h.Plan(time.Now(), groups, shards) {
 			_ = n.Throttles().Set(l.Shard, l.PerSecond, l.Reason, l.Until)

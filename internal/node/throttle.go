@@ -31,9 +31,10 @@ type ShardThrottle struct {
 	WritesPerSecond float64
 	Reason          string
 	Until           time.Time
-	// Refused is how many writers were refused, and Wait for how long one would wait that came now.
-	Refused uint64
-	Wait    time.Duration
+	// Waited and Refused are how many requests had to wait and were refused since it was set first, and Wait for how long one
+	// would wait that came now.
+	Waited, Refused uint64
+	Wait            time.Duration
 }
 
 func throttleKey(id partition.ShardID) admission.LimitKey {
@@ -60,7 +61,7 @@ func (t Throttles) Clear(id partition.ShardID) { t.node.writeLimits.Remove(throt
 func (t Throttles) List() (all []ShardThrottle) {
 	for _, l := range t.node.writeLimits.List() {
 		if l.Key.Source == admission.HotShard {
-			all = append(all, ShardThrottle{l.Shard, l.PerSecond, l.Reason, l.Until, l.Refused, l.Wait})
+			all = append(all, ShardThrottle{l.Shard, l.PerSecond, l.Reason, l.Until, l.Waited, l.Refused, l.Wait})
 		}
 	}
 	return all

@@ -70,6 +70,9 @@ func TestWait_MoreWritersThanTurns_EachWaitsForItsOwn(t *testing.T) {
 				t.Errorf("a write outside of the span waits for %v: %v", d, err)
 			}
 		}
+		if all := l.List(); len(all) != 1 || all[0].Waited != 4 || all[0].Refused != 0 {
+			t.Errorf("%+v", all)
+		}
 		if d, err := waitsFor(l, 0, "c", "c", "c"); d != 100*time.Millisecond || err != nil {
 			t.Errorf("a request of three writes waits for %v: %v", d, err)
 		}

@@ -126,8 +126,8 @@ type activeLimit struct {
 
 // limitUsage is what a limit has given out, with mu held. One that takes its place without a word to those that wait goes on with it.
 type limitUsage struct {
-	turns   throttle.Turns
-	refused uint64
+	turns           throttle.Turns
+	waited, refused uint64
 }
 
 // NewWriteLimits returns no limits.
@@ -162,7 +162,7 @@ func (t *WriteLimits) Set(key LimitKey, l WriteLimit) error {
 		return nil
 	}
 	old := list[i]
-	next.refused = old.refused
+	next.waited, next.refused = old.waited, old.refused
 	alike := old.isLike(&l)
 	if alike {
 		next.limitUsage = old.limitUsage
@@ -214,9 +214,9 @@ func (t *WriteLimits) publish(list []*activeLimit, wake bool) {
 type LimitState struct {
 	Key LimitKey
 	WriteLimit
-	// Refused is how many writers were refused, and Wait how long one would wait that came now.
-	Refused uint64
-	Wait    time.Duration
+	// Waited and Refused are how many requests had to wait and were refused, and Wait how long one would wait that came now.
+	Waited, Refused uint64
+	Wait            time.Duration
 }
 
 // List returns the limits, by source and number.
@@ -226,7 +226,7 @@ func (t *WriteLimits) List() (all []LimitState) {
 	now := time.Now()
 	t.removeEnded(now)
 	for _, a := range t.list() {
-		all = append(all, LimitState{a.key, a.WriteLimit, a.refused, a.wait(now)})
+		all = append(all, LimitState{a.key, a.WriteLimit, a.waited, a.refused, a.wait(now)})
 	}
 	slices.SortFunc(all, func(a, b LimitState) int {
 		return cmp.Or(cmp.Compare(a.Key.Source, b.Key.Source), cmp.Compare(a.Key.ID, b.Key.ID))

@@ -154,6 +154,9 @@ func (t *WriteLimits) judge(charges []charge, now time.Time, most time.Duration)
 
 func takeTurns(charges []charge, now time.Time) {
 	for _, c := range charges {
+		if c.limit.wait(now) > 0 {
+			c.limit.waited++
+		}
 		c.limit.turns.Take(now, c.count)
 	}
 }
