@@ -37,6 +37,9 @@ func formatBalancePlan(p api.BalancePlan, width int) string {
 	if p.Imbalance > 0 {
 		line("The busiest group has %.2f times the mean.", p.Imbalance)
 	}
+	if p.ExtraShards > 0 {
+		line("Splits for this load may add about %s.", output.Plural(p.ExtraShards, "shard"))
+	}
 	for _, f := range p.Found {
 		what := fmt.Sprintf("Shard %d", f.Shard)
 		if f.Shard == 0 {

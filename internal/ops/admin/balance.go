@@ -75,7 +75,7 @@ func (a *Admin) getPlan(ctx context.Context, _ *query) (api.BalancePlan, error) 
 	if err != nil {
 		return api.BalancePlan{}, err
 	}
-	told := api.BalancePlan{Manual: b.IsManual(), Imbalance: p.Imbalance, Groups: []api.GroupWork{}, Found: []api.Hot{}, Decisions: []api.Decision{}}
+	told := api.BalancePlan{Manual: b.IsManual(), Imbalance: p.Imbalance, ExtraShards: p.ExtraShards, Groups: []api.GroupWork{}, Found: []api.Hot{}, Decisions: []api.Decision{}}
 	for _, id := range slices.Sorted(maps.Keys(p.Work)) {
 		told.Groups = append(told.Groups, api.GroupWork{Group: uint64(id), Work: p.Work[id]})
 	}

@@ -44,6 +44,8 @@ func (a *Admin) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.addThrottleMetrics(&m)
+	a.addHeatMetrics(&m)
+	a.addDiskMetrics(&m)
 	a.addHTTPMetrics(&m)
 	addProcessMetrics(&m)
 	registry := prometheus.NewRegistry() // of this request alone: the set has its figures
@@ -91,7 +93,6 @@ func (a *Admin) addServerMetrics(m *metricSet) {
 	for _, word := range listErrorWords(c) {
 		m.addSample(float64(c.Errors[word]), "error", word)
 	}
-	m.addSingle("heat_bytes", gauge, "What the sample of requests for hot keys, and the heat map, take; 0 if heat is off.", float64(a.node.HeatBytes()))
 	m.addSingle("slowlog_entries", gauge, "Slow requests that are kept.", float64(len(a.o.Server.Slowlog())))
 }
 
@@ -183,13 +184,9 @@ func (a *Admin) addShardMetrics(m *metricSet, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	running := 0
-	for _, j := range jobs {
-		if !j.HasEnded() {
-			running++
-		}
-	}
+	running, unchanged := countRunning(jobs, a.o.Now())
 	m.addSingle("jobs_running", gauge, "Jobs under way.", float64(running))
+	m.addSingle("jobs_unchanged_seconds", gauge, "The longest time for which a job under way has not come further; one that is paused does not count.", unchanged.Seconds())
 	a.addLoadMetrics(m, shards)
 	top := slices.Clone(shards)
 	slices.SortStableFunc(top, func(p, q cleave.Shard) int { return cmp.Compare(q.Bytes, p.Bytes) })

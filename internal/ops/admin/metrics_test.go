@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -12,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/reshard/balancer"
+	"github.com/cleavekv/cleave/partition"
 )
 
 var (
@@ -151,7 +155,7 @@ var labelName = regexp.MustCompile(`[{,]([a-z]+)="`)
 
 // Dashboards and alerts are written against names and labels: none of them changes or goes.
 func TestMetrics_NamesTypesAndLabels_DoNotChange(t *testing.T) {
-	l := startSmallServer(t)
+	l := startFullServer(t)
 	l.writeKeys(10)
 	c := redis.NewClient(&redis.Options{Addr: l.redisAddr, ReadTimeout: time.Minute})
 	defer c.Close()
@@ -160,12 +164,18 @@ func TestMetrics_NamesTypesAndLabels_DoNotChange(t *testing.T) {
 	}
 	l.sendRequest("GET", api.PathMetrics, "")
 	_, text, _ := l.sendRequest("GET", api.PathMetrics, "")
-	golden, err := os.ReadFile(filepath.Join("testdata", "metrics.golden"))
+	name := filepath.Join("testdata", "metrics.golden")
+	got := describeFamilies(text)
+	if os.Getenv("CLEAVE_WRITE") != "" {
+		if err := os.WriteFile(name, []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := strings.Split(strings.TrimSpace(string(golden)), "\n")
-	got := describeFamilies(text)
 	for _, f := range want {
 		if !slices.Contains(got, f) {
 			t.Errorf("there is no %s", f)
@@ -175,6 +185,70 @@ func TestMetrics_NamesTypesAndLabels_DoNotChange(t *testing.T) {
 		if !slices.Contains(want, f) {
 			t.Errorf("testdata/metrics.golden does not have %s", f)
 		}
+	}
+}
+
+// Groups have figures of their own up to a bound: those with the most work.
+func TestMetrics_Groups_AreBounded(t *testing.T) {
+	s := balancer.LoopStats{Work: map[partition.GroupID]float64{}}
+	for id := range partition.GroupID(1024) {
+		s.Work[id+1] = float64(id) / 1024
+	}
+	var m metricSet
+	addBalancerMetrics(&m, &s)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&m)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if n := len(f.GetMetric()); n > maxGroupSeries {
+			t.Errorf("%s has %d series", f.GetName(), n)
+		}
+		if f.GetName() == "cleave_group_work" && (len(f.GetMetric()) != maxGroupSeries || f.GetMetric()[0].GetGauge().GetValue() < 0.9) {
+			t.Errorf("%d groups have figures of their own: %v", len(f.GetMetric()), f.GetMetric()[0])
+		}
+	}
+}
+
+// A job that waits for others of its own is as far as these are, and one that is paused waits for an operator.
+func TestMetrics_JobThatStandsStill_IsSeen(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	running, unchanged := countRunning([]api.Job{
+		{ID: "1", State: api.JobRunning, Changed: ago(time.Hour)},
+		{ID: "2", Parent: "1", State: api.JobUndoing, Changed: ago(time.Minute)},
+		{ID: "3", State: api.JobPaused, Changed: ago(2 * time.Hour)},
+		{ID: "4", State: api.JobDone, Changed: ago(3 * time.Hour)},
+	}, now)
+	if running != 3 || unchanged != time.Minute {
+		t.Errorf("%d jobs, one of which stands still for %v", running, unchanged)
+	}
+}
+
+// The time of the newest backup is that of one that is complete.
+func TestMetrics_NewestBackup_IsComplete(t *testing.T) {
+	l := startFullServer(t)
+	if at := l.admin.newestBackup(); at != 0 {
+		t.Errorf("without a backup: %v", at)
+	}
+	at := time.Unix(1_700_000_000, 0)
+	for name, complete := range map[string]bool{"one": true, "cut-short": false} {
+		dir := filepath.Join(l.admin.o.Backups, name)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if !complete {
+			continue
+		}
+		file := filepath.Join(dir, storesFile)
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.admin.newestBackup(); got != float64(at.Unix()) {
+		t.Errorf("the newest backup is of %v, want %v", got, at.Unix())
 	}
 }
 

@@ -49,6 +49,17 @@ func startSmallServer(t *testing.T, change ...func(*Options)) *testServer {
 	return startServerOn(t, openDB(t, "", cleave.Options{Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}), "", change...)
 }
 
+// startFullServer starts a server as cleave serve does: on disk, with heat on and all figures.
+func startFullServer(t *testing.T) *testServer {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "data")
+	db, err := cleave.Open(data, cleave.Options{Groups: 4, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20, Durability: cleave.EverySec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startServerOn(t, db, data)
+}
+
 // openDB opens a store, in memory if there is no directory.
 func openDB(t *testing.T, dir string, o cleave.Options) *cleave.DB {
 	t.Helper()

@@ -60,10 +60,12 @@ type BalancePlan struct {
 	// Manual reports whether nothing is done until an operator asks for it.
 	Manual bool `json:"manual"`
 	// Imbalance is the work of the busiest group beside the mean of all: 1 is even, 0 is without load.
-	Imbalance float64     `json:"imbalance"`
-	Groups    []GroupWork `json:"groups"`
-	Found     []Hot       `json:"found"`
-	Decisions []Decision  `json:"decisions"`
+	Imbalance float64 `json:"imbalance"`
+	// ExtraShards is about how many shards splits for this load may add: its work by the work below which pieces are merged.
+	ExtraShards int         `json:"extra_shards"`
+	Groups      []GroupWork `json:"groups"`
+	Found       []Hot       `json:"found"`
+	Decisions   []Decision  `json:"decisions"`
 }
 
 // GroupWork is the share of its time that a group is at work.

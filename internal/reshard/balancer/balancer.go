@@ -37,6 +37,7 @@ type Balancer struct {
 	interval  time.Duration
 	startedAt time.Time
 	decisions decisionLog
+	stats     loopStats
 	ctx       context.Context
 	cancel    context.CancelFunc
 	ended     chan struct{}
@@ -68,7 +69,7 @@ func Start(n *node.Node, o Options) (*Balancer, error) {
 		o.Interval = time.Second
 	}
 	b := &Balancer{node: n, log: o.Log, interval: o.Interval, startedAt: time.Now(), tuning: tuning{manual: manualRelief(o.Manual), knobs: o.Knobs, rules: o.Rules}, ended: make(chan struct{}), observer: newObserver(n)}
-	b.decisions.node = n
+	b.decisions.node, b.decisions.stats, b.stats.lastAt = n, &b.stats, b.startedAt
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	err := errors.Join(b.decisions.load(b.ctx), b.loadAcceptances(b.ctx), b.loadKnobs(b.ctx))
 	if err != nil {
@@ -76,6 +77,10 @@ func Start(n *node.Node, o Options) (*Balancer, error) {
 	}
 	if b.planner, err = distributor.NewPlanner(b.tuning.knobs, b.decisions.pieces...); err != nil {
 		return nil, err
+	}
+	b.stats.stats.Work = map[partition.GroupID]float64{} // of groups whose work is not measured yet
+	for _, g := range n.Map().Groups() {
+		b.stats.stats.Work[g.ID] = 0
 	}
 	go b.run()
 	return b, nil
@@ -113,17 +118,31 @@ func (b *Balancer) run() {
 func (b *Balancer) round(ctx context.Context, byHand bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	began := time.Now()
+	err := b.balance(ctx, byHand)
+	b.stats.recordRound(began, err)
+	return err
+}
+
+// balance does a round. mu is held.
+func (b *Balancer) balance(ctx context.Context, byHand bool) error {
 	if byHand {
 		b.node.SampleLoads()
 	}
 	if err := b.observe(ctx); err != nil {
 		return err
 	}
+	return b.act(ctx, byHand)
+}
+
+// act judges what was done before, and does what is to be done now about what was measured. mu is held.
+func (b *Balancer) act(ctx context.Context, byHand bool) error {
 	if err := errors.Join(b.judge(ctx), b.endAcceptances(ctx)); err != nil {
 		return err
 	}
 	planner := b.planner
 	if bool(b.tuning.manual) && !byHand {
+		planner.Observe(b.last.situation)
 		planner = planner.Clone() // nothing of it is done
 	}
 	b.proposed = planner.Step(b.last.situation)
@@ -149,6 +168,7 @@ func (b *Balancer) observe(ctx context.Context) error {
 		rules.MaxBytes = b.maxShardBytes(seen)
 	}
 	b.found = classify.Classify(seen.measures, seen.machines, rules)
+	b.stats.recordFound(b.found, seen)
 	return nil
 }
 
@@ -347,7 +367,7 @@ type ReliefPlan struct {
 	// Work is that of groups, and Imbalance the highest beside the mean.
 	Work      map[partition.GroupID]float64
 	Imbalance float64
-	// ExtraShards is about how many shards the load of writes will need beyond those that there are.
+	// ExtraShards is about how many shards splits for this load may add: see [distributor.Planner.ExtraShards].
 	ExtraShards int
 }
 
@@ -358,16 +378,8 @@ func (b *Balancer) Plan(ctx context.Context) (ReliefPlan, error) {
 	if err := b.observe(ctx); err != nil {
 		return ReliefPlan{}, err
 	}
-	p := ReliefPlan{Findings: slices.Clone(b.found), Work: map[partition.GroupID]float64{}}
-	sum, most := 0.0, 0.0
-	for _, g := range b.last.situation.Groups {
-		w := b.last.workOf(g.ID)
-		p.Work[g.ID] = w
-		sum, most = sum+w, max(most, w)
-	}
-	if sum > 0 {
-		p.Imbalance = most / sum * float64(len(b.last.situation.Groups))
-	}
+	p := ReliefPlan{Findings: slices.Clone(b.found), ExtraShards: b.planner.ExtraShards(b.last.situation)}
+	p.Work, p.Imbalance = b.last.groupWorks()
 	for _, proposal := range b.planner.Clone().Step(b.last.situation) {
 		d := b.describe(&proposal)
 		d.Outcome = Proposed

@@ -96,7 +96,8 @@ const (
 
 // decisionLog is the newest decisions: a copy of what the catalog has.
 type decisionLog struct {
-	node *node.Node
+	node  *node.Node
+	stats *loopStats
 
 	mu     sync.Mutex
 	all    []*ReliefDecision // by id
@@ -154,6 +155,7 @@ func (l *decisionLog) add(ctx context.Context, decisions ...*ReliefDecision) err
 		l.next++
 		d.ID, d.LastMS, d.Times = l.next, d.TimeMS, 1
 		l.all = append(l.all, d)
+		l.stats.recordOutcome(d)
 		write(d)
 	}
 	if over := len(l.all) - maxDecisions; over > 0 {
@@ -185,6 +187,9 @@ func (l *decisionLog) update(ctx context.Context, id uint64, change func(*Relief
 	}
 	c := *l.all[i]
 	change(&c)
+	if c.Outcome != l.all[i].Outcome {
+		l.stats.recordOutcome(&c)
+	}
 	l.all[i] = &c
 	b, err := json.Marshal(&c)
 	return errors.Join(err, l.node.PutNotes(ctx, map[string][]byte{noteName(id): b}))

@@ -105,6 +105,25 @@ func (o *observation) workOf(g partition.GroupID) (work float64) {
 	return work
 }
 
+// groupWorks returns the work of each group, and the highest beside the mean.
+func (o *observation) groupWorks() (works map[partition.GroupID]float64, imbalance float64) {
+	works = map[partition.GroupID]float64{}
+	for _, g := range o.situation.Groups {
+		works[g.ID] = 0
+	}
+	for i := range o.situation.Shards {
+		works[o.situation.Shards[i].Group] += o.situation.Shards[i].Work
+	}
+	sum, most := 0.0, 0.0
+	for _, w := range works {
+		sum, most = sum+w, max(most, w)
+	}
+	if sum > 0 {
+		imbalance = most / sum * float64(len(works))
+	}
+	return works, imbalance
+}
+
 // observe reads all figures. fixed reports shards that must not be changed.
 func (w *observer) observe(ctx context.Context, at time.Duration, fixed func(partition.ShardID) bool) (*observation, error) {
 	n := w.node

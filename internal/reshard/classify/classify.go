@@ -77,13 +77,22 @@ const (
 	Saturated
 )
 
+var classNames = [...]string{"even", "hot key", "hot range", "moving edge", "hot prefix", "cross-shard contention", "oversized", "cold", "saturated"}
+
 // String is the class in words.
 func (c Class) String() string {
-	names := [...]string{"even", "hot key", "hot range", "moving edge", "hot prefix", "cross-shard contention", "oversized", "cold", "saturated"}
-	if int(c) >= len(names) {
+	if int(c) >= len(classNames) {
 		return fmt.Sprintf("Class(%d)", uint8(c))
 	}
-	return names[c]
+	return classNames[c]
+}
+
+// Classes are all that a finding may have.
+func Classes() (all []Class) {
+	for c := HotKey; int(c) < len(classNames); c++ {
+		all = append(all, c)
+	}
+	return all
 }
 
 // Finding is a class with what shows it.

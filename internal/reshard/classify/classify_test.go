@@ -212,3 +212,29 @@ func TestClassify_TracesOfKnownTruth(t *testing.T) {
 	t.Logf("%d traces, 2 seeds each: precision %.3f (%d of %d findings), recall %.3f (%d of %d)", len(all), float64(right)/float64(max(found, 1)), right, found,
 		float64(right)/float64(wanted), right, wanted)
 }
+
+// A key is named if it has most of the operations at the least that is sure, and not if it may have.
+func TestClassify_KeyWhoseShareIsUnsure_IsNotNamed(t *testing.T) {
+	for _, c := range []struct {
+		share, err float64
+		want       Class
+	}{{0.6, 0.05, HotKey}, {0.6, 0.2, HotRange}} {
+		shards := []ShardMeasures{{ID: 1, Group: 1, Writes: 10}, {ID: 2, Group: 1, Writes: 10}, {ID: 3, Group: 1, Writes: 1000, Work: 0.5, TopKeys: []KeyShare{{Key: []byte("k"), Share: c.share, Error: c.err}}}}
+		if got := Classify(shards, nil, Rules{}); len(got) != 1 || got[0].Shard != 3 || got[0].Class != c.want {
+			t.Errorf("%.2f, %.2f of which may be wrong: %+v, want %v", c.share, c.err, got, c.want)
+		}
+	}
+}
+
+// A shard that is asked for many times as much as others is not hot if it takes next to no time.
+func TestClassify_LittleLoad_IsNotHot(t *testing.T) {
+	for _, c := range []struct {
+		work  float64
+		found int
+	}{{0.02, 0}, {0.5, 1}} {
+		shards := []ShardMeasures{{ID: 1, Group: 1, Writes: 1}, {ID: 2, Group: 1, Writes: 1}, {ID: 3, Group: 1, Writes: 50, Work: c.work}}
+		if got := Classify(shards, nil, Rules{}); len(got) != c.found {
+			t.Errorf("with a work of %v: %+v", c.work, got)
+		}
+	}
+}

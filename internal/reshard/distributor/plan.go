@@ -199,6 +199,18 @@ func (p *Planner) Knobs() Knobs { return p.knobs }
 // Settle is how long after a change its effect can be seen.
 func (p *Planner) Settle() time.Duration { return p.knobs.Settle }
 
+// ExtraShards forecasts how many shards splits for a load may add. A piece is merged when it and its neighbour have less
+// than ColdWork, so a load keeps about its work by that many apart, twice as many at most. FoundationDB forecasts the
+// bandwidth of writes by the bandwidth below which a shard is merged; here it is work, because time is what a group
+// lacks.
+func (p *Planner) ExtraShards(v Situation) int {
+	work := 0.0
+	for i := range v.Shards {
+		work += v.Shards[i].Work
+	}
+	return int(work / p.knobs.ColdWork)
+}
+
 // Clone returns a planner with the same past, for a caller that wants to know what a Step would do.
 func (p *Planner) Clone() *Planner {
 	c := &Planner{p.knobs, make(map[partition.ShardID]*shardHistory, len(p.shards)), make(map[partition.GroupID]*groupHistory, len(p.groups)),
@@ -230,10 +242,7 @@ type round struct {
 // Step plans a round. Splits come first, then moves, then merges: a shard that is split gives moves that relieve more.
 // It always returns at least one proposal: if nothing is done, why not.
 func (p *Planner) Step(v Situation) []Proposal {
-	r := &round{Planner: p, Situation: v, work: map[partition.GroupID]float64{}, capacity: map[partition.GroupID]float64{}, changing: map[partition.GroupID]bool{},
-		jobsLeft: p.knobs.MaxJobs - v.Jobs, used: map[partition.ShardID]bool{}}
-	r.measure()
-	r.learn()
+	r := p.look(v)
 	r.splitLarge()
 	hot := r.relieveGroups()
 	r.mergeCold()
@@ -241,6 +250,19 @@ func (p *Planner) Step(v Situation) []Proposal {
 		r.keep(Proposal{Reason: Even})
 	}
 	return r.proposals
+}
+
+// Observe looks at a situation without planning, for a caller that plans on a [Planner.Clone] and does nothing of it:
+// rates that were seen for long enough are trusted, and what became of earlier changes is judged.
+func (p *Planner) Observe(v Situation) { p.look(v) }
+
+// look begins a round.
+func (p *Planner) look(v Situation) *round {
+	r := &round{Planner: p, Situation: v, work: map[partition.GroupID]float64{}, capacity: map[partition.GroupID]float64{}, changing: map[partition.GroupID]bool{},
+		jobsLeft: p.knobs.MaxJobs - v.Jobs, used: map[partition.ShardID]bool{}}
+	r.measure()
+	r.learn()
+	return r
 }
 
 // measure adds up the work of groups.

@@ -30,6 +30,7 @@ var layers = map[string]int{
 	"internal/throttle":          0,
 	"internal/ops/oplog":         0,
 	"internal/ops/config":        0,
+	"internal/ops/diskspace":     0,
 	"internal/memlimit":          0,
 	"internal/ops/terminal":      1,
 	"internal/ops/importer":      4,

@@ -1,0 +1,45 @@
+package balancer
+
+import (
+	"context"
+
+	"github.com/cleavekv/cleave/heat"
+	"github.com/cleavekv/cleave/internal/reshard/distributor"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Round does a round in which the planner is shown what a test makes of what was measured.
+func (b *Balancer) Round(ctx context.Context, byHand bool, change func(*distributor.Situation)) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.observe(ctx); err != nil {
+		return err
+	}
+	change(&b.last.situation)
+	return b.act(ctx, byHand)
+}
+
+// Pieces are the shards that are remembered as made by splits.
+func (b *Balancer) Pieces() []partition.ShardID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.planner.Pieces()
+}
+
+// HasEdgeAfterSplit reports whether a shard that is new has the edge that its left neighbour had.
+func (b *Balancer) HasEdgeAfterSplit(left, right partition.ShardID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.observer
+	w.edges = map[partition.ShardID]*edge{left: {share: 1, windows: edgeWindows}}
+	w.seen = map[partition.ShardID]int{left: 10}
+	w.collected = -1 // whatever was collected is new
+	w.updateEdges(b.node.Map(), w.at)
+	e := w.edges[right]
+	return e != nil && e.windows >= edgeWindows && e.share >= minEdgeShare
+}
+
+// OverheadOf is how much work an operation counts beside its execution in a process that uses so many processors.
+func OverheadOf(used float64, rates map[partition.ShardID]heat.Rate) float64 {
+	return (&observer{used: used}).overheadOf(rates)
+}

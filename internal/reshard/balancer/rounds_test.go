@@ -1,0 +1,265 @@
+package balancer_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/heat"
+	"github.com/cleavekv/cleave/internal/reshard/balancer"
+	"github.com/cleavekv/cleave/internal/reshard/distributor"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// stillBed is a store whose loop has ended: a test does its rounds, and says what they measure.
+type stillBed struct {
+	*bed
+	now time.Duration
+	// work is that of shards, and cut the position that each may be split at, by the key that it lies before.
+	work map[partition.ShardID]float64
+	cut  partition.Position
+}
+
+func newStillBed(t *testing.T, dir string) *stillBed {
+	t.Helper()
+	x := &stillBed{bed: newBed(t, dir, cleave.Range), work: map[partition.ShardID]float64{}}
+	x.b.Close()
+	space, err := nodeOf(x.db).Keyspace("rows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.cut = partition.Position(space.AppendPosition(nil, []byte("m")))
+	return x
+}
+
+// shard is the one that has a key.
+func (x *stillBed) shard(key string) partition.ShardID { return x.k.Locate([]byte(key)).Shard }
+
+// round does a round some hours after the one before.
+func (x *stillBed) round(byHand bool) {
+	x.t.Helper()
+	x.now += 10 * time.Hour
+	err := x.b.Round(x.t.Context(), byHand, func(v *distributor.Situation) {
+		v.Now = x.now
+		for i := range v.Shards {
+			s := &v.Shards[i]
+			s.Work, s.Cuts = x.work[s.ID], nil
+			if s.Span.Contains(x.cut) && string(s.Span.Start) != string(x.cut) {
+				s.Cuts = []distributor.SplitPoint{{At: x.cut, Bytes: 0.5, Work: 0.5}}
+			}
+		}
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// waitForJobs waits until no job is under way.
+func (x *stillBed) waitForJobs() {
+	x.t.Helper()
+	if !eventually.Within(time.Minute, func() bool {
+		jobs, err := nodeOf(x.db).Jobs(x.t.Context())
+		return err == nil && !slices.ContainsFunc(jobs, func(j mover.Job) bool { return !j.Phase.IsFinal() })
+	}) {
+		x.t.Fatal("a job does not end")
+	}
+}
+
+// decided counts decisions by change and outcome.
+func (x *stillBed) decided(change string, outcomes ...balancer.ReliefOutcome) (n int) {
+	for _, d := range x.b.Decisions(0, 500) {
+		if d.Change == change && (len(outcomes) == 0 || slices.Contains(outcomes, d.Outcome)) {
+			n++
+		}
+	}
+	return n
+}
+
+// split has the shard of the keyspace split in two.
+func (x *stillBed) split() {
+	x.t.Helper()
+	x.work[x.shard("a")] = 0.8
+	for i := 0; i < 3 && x.decided("split") == 0; i++ {
+		x.round(false)
+	}
+	x.waitForJobs()
+	if x.shard("a") == x.shard("z") || x.decided("split") != 1 {
+		x.t.Fatalf("it was not split:\n%s", x.history())
+	}
+	clear(x.work)
+}
+
+// A shard that is accepted as it is stays so, whatever its load.
+func TestBalancer_AcceptedShard_IsLeftAlone(t *testing.T) {
+	x := newStillBed(t, "")
+	hot := x.shard("a")
+	a := balancer.Acceptance{Shard: hot, Ground: balancer.BriefPeaks, Price: "none", Reason: "a test", UntilMS: time.Now().Add(time.Hour).UnixMilli()}
+	if err := x.b.Accept(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	x.work[hot] = 0.8
+	x.round(false)
+	x.round(false)
+	if n := x.decided("split") + x.decided("move"); n > 0 {
+		t.Fatalf("%d changes of a shard that is accepted:\n%s", n, x.history())
+	}
+	if err := x.b.Revoke(t.Context(), hot); err != nil {
+		t.Fatal(err)
+	}
+	x.split()
+}
+
+// Where relief is manual a round says what it would do, and does it when it is asked for.
+func TestBalancer_Manual_ProposesOnly(t *testing.T) {
+	x := newStillBed(t, "")
+	if err := x.b.SetKnobs(t.Context(), map[string]string{"relief": "manual"}); err != nil {
+		t.Fatal(err)
+	}
+	x.work[x.shard("a")] = 0.8
+	x.round(false)
+	x.round(false)
+	if n := x.decided("split"); n > 0 || x.decided("keep", balancer.Kept) == 0 || !strings.Contains(x.b.Decisions(0, 1)[0].Reason, "cleave rebalance would split it") {
+		t.Fatalf("%d splits though relief is manual:\n%s", n, x.history())
+	}
+	x.round(true)
+	if d := x.b.Decisions(0, 1)[0]; d.Change != "split" || !d.ByHand || d.Job == 0 {
+		t.Errorf("by hand it was decided: %v\n%s", d.String(), x.history())
+	}
+	x.waitForJobs()
+}
+
+// The pieces of splits are known after a restart, so that they are merged one day.
+func TestBalancer_Restart_KeepsPieces(t *testing.T) {
+	dir := t.TempDir()
+	x := newStillBed(t, dir)
+	x.split()
+	x.work[x.shard("a")], x.work[x.shard("z")] = 0.02, 0.02 // more than what is cold
+	x.round(false)
+	want := []partition.ShardID{x.shard("z")}
+	if got := x.b.Pieces(); !slices.Equal(got, want) {
+		t.Fatalf("pieces %v, want %v", got, want)
+	}
+	if err := x.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x.open(dir)
+	x.b.Close()
+	x.round(false)
+	if got := x.b.Pieces(); !slices.Equal(got, want) {
+		t.Errorf("after a restart pieces are %v, want %v", got, want)
+	}
+}
+
+// What is left alone for the same reason is one decision, and its row is not written each second.
+func TestBalancer_SameKeep_IsWrittenOnceAMinute(t *testing.T) {
+	x := newStillBed(t, "")
+	x.cut = nil
+	x.work[x.shard("a")] = 0.8
+	for range 5 {
+		x.round(false)
+	}
+	kept := x.b.Decisions(0, 10)
+	if len(kept) != 1 || kept[0].Outcome != balancer.Kept || kept[0].Times < 4 {
+		t.Fatalf("decisions:\n%s", x.history())
+	}
+	notes, err := nodeOf(x.db).Notes(t.Context(), "decision/")
+	if err != nil || len(notes) != 1 {
+		t.Fatalf("%d rows, %v", len(notes), err)
+	}
+	for _, content := range notes {
+		var d balancer.ReliefDecision
+		if err := json.Unmarshal(content, &d); err != nil || d.Times != 1 {
+			t.Errorf("after a few seconds the row is %s, %v", content, err)
+		}
+	}
+	if got := x.b.Stats().Outcomes[balancer.ChangeOutcome{Change: "keep", Outcome: balancer.Kept}]; got != 1 {
+		t.Errorf("it counts as %d decisions", got)
+	}
+}
+
+// A move is judged by the work of its group, and not before rates have settled.
+func TestBalancer_Move_IsJudgedByItsEffect(t *testing.T) {
+	for name, c := range map[string]struct {
+		settle string
+		after  float64 // the work of the piece that stays
+		want   balancer.ReliefOutcome
+	}{
+		"too early":    {"2h", 0.4, balancer.Done},
+		"helped":       {"1ms", 0.4, balancer.Helped},
+		"did not help": {"1ms", 0.8, balancer.DidNotHelp},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newStillBed(t, "")
+			if err := x.b.SetKnobs(t.Context(), map[string]string{"settle": c.settle, "residence": "5h"}); err != nil {
+				t.Fatal(err)
+			}
+			x.split()
+			a, z := x.shard("a"), x.shard("z")
+			x.work[a], x.work[z] = 0.4, 0.4
+			x.round(false)
+			x.round(false)
+			x.waitForJobs()
+			if x.decided("move") != 1 {
+				t.Fatalf("it was not moved:\n%s", x.history())
+			}
+			d := x.b.Decisions(0, 1)[0]
+			stays := a
+			if d.Shard == a {
+				stays = z
+			}
+			x.work[d.Shard], x.work[stays] = 0.4, c.after
+			for range 3 {
+				time.Sleep(2 * time.Millisecond) // longer than the shorter settle: the end of a job is a time of day
+				x.round(true)
+				x.waitForJobs()
+			}
+			if x.decided("move", c.want) == 0 {
+				t.Errorf("the move has another outcome than %q:\n%s", c.want, x.history())
+			}
+			if c.want == balancer.Done && x.decided("move", balancer.Helped, balancer.DidNotHelp) > 0 {
+				t.Errorf("a move was judged at once:\n%s", x.history())
+			}
+		})
+	}
+}
+
+// A piece that was cut off a shard with a moving edge has the edge: keys come in it now.
+func TestBalancer_SplitOfAMovingEdge_RightPieceHasIt(t *testing.T) {
+	x := newStillBed(t, "")
+	x.split()
+	if !x.b.HasEdgeAfterSplit(x.shard("a"), x.shard("z")) {
+		t.Error("the right piece of a moving edge has none")
+	}
+}
+
+// What the process uses beside what was timed is shared by operations, up to what requests cost at most.
+func TestBalancer_Overhead_IsSharedByOperations(t *testing.T) {
+	rates := map[partition.ShardID]heat.Rate{1: {Reads: 30_000, Service: 0.1}, 2: {Writes: 10_000, Service: 0.1}}
+	for _, c := range []struct{ used, want float64 }{{0.6, 0.4 / 40_000}, {0.1, 0}, {2, 20e-6}} {
+		if got := balancer.OverheadOf(c.used, rates); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("of %v processors: %v, want %v", c.used, got, c.want)
+		}
+	}
+	if got := balancer.OverheadOf(1, nil); got != 0 {
+		t.Errorf("without operations: %v", got)
+	}
+}
+
+// Knobs of which one is unknown change nothing, however many are good.
+func TestBalancer_SetKnobs_OneIsBad_ChangesNone(t *testing.T) {
+	x := newStillBed(t, "")
+	before := x.b.Knobs()
+	if err := x.b.SetKnobs(t.Context(), map[string]string{"imbalance": "1.5", "no-such": "1"}); !errors.Is(err, balancer.ErrKnob) {
+		t.Fatal(err)
+	}
+	if after := x.b.Knobs(); !slices.Equal(before, after) {
+		t.Errorf("knobs are %v, before %v", after, before)
+	}
+}
