@@ -176,7 +176,7 @@ func keepThrottled(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace) {
 	var e *engine.DB
 	db.Engine(&e)
 	n := e.Node()
-	h := ratekeeper.NewHotShards(ratekeeper.ThrottleKnobs{QueueWait: maxWait})
+	var h ratekeeper.HotShards
 	capacity := map[cleave.GroupID]float64{}
 	waits := map[*node.GroupHost]actor.Histogram{}
 	waited := map[uint64]uint64{}
@@ -232,7 +232,7 @@ func keepThrottled(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace) {
 			}
 			g.Capacity = capacity[g.Group]
 		}
-		for _, l := range h.Plan(time.Now(), groups, shards) {
+		for _, l := range h.Plan(ratekeeper.ThrottleKnobs{QueueWait: maxWait}, time.Now(), groups, shards) {
 			_ = n.Throttles().Set(l.Shard, l.PerSecond, l.Reason, l.Until)
 		}
 		if os.Getenv("THROTTLE_TRACE") != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/internal/reshard/classify"
 	"github.com/cleavekv/cleave/internal/reshard/distributor"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/shard/ratekeeper"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -54,8 +55,10 @@ type Balancer struct {
 	// accepted are shards that stay as they are, and critical the names of keyspaces none of whose shards may.
 	accepted map[partition.ShardID]Acceptance
 	critical map[string]bool
-	// throttledAt is when throttles were planned last.
-	throttledAt time.Duration
+	// hotShards decides on throttles, and heldWriters is how many writers each of them had made wait or refused in the round
+	// before.
+	hotShards   ratekeeper.HotShards
+	heldWriters map[partition.ShardID]uint64
 	// failed is the error of the last round that was logged.
 	failed string
 }

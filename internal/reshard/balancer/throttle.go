@@ -9,16 +9,16 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// throttleHot limits the writers of hot shards that no change relieves, if it is time to look at them, and returns the
+// throttleHot limits the writers of hot shards that no change relieves, and renews that while they wait. It returns the
 // decisions. mu is held.
 func (b *Balancer) throttleHot() (made []*ReliefDecision) {
 	k := b.tuning.throttle.WithDefaults()
-	if bool(b.tuning.manual) || b.last.at-b.throttledAt < k.Poll {
+	if b.tuning.manual {
 		return nil
 	}
-	b.throttledAt = b.last.at
 	groups, shards := b.demands()
-	for _, l := range ratekeeper.PlanThrottles(k, time.Now(), groups, shards) {
+	b.readThrottles(shards)
+	for _, l := range b.hotShards.Plan(k, time.Now(), groups, shards) {
 		s, _ := b.last.shard(l.Shard)
 		work := b.last.workOf(s.Group)
 		d := b.describe(&distributor.Proposal{Shard: l.Shard, Group: s.Group, Before: work, After: work})
@@ -51,6 +51,20 @@ func (b *Balancer) demands() (groups []ratekeeper.GroupDemand, shards []ratekeep
 		groups = append(groups, ratekeeper.GroupDemand{Group: g.ID, QueueWait: waits[g.ID], Capacity: g.Capacity})
 	}
 	return groups, shards
+}
+
+// readThrottles completes the demands of shards with the throttles that hold.
+func (b *Balancer) readThrottles(shards []ratekeeper.ShardDemand) {
+	held := map[partition.ShardID]uint64{}
+	for _, t := range b.node.Throttles().List() {
+		held[t.Shard] = t.Waited + t.Refused
+		for i := range shards {
+			if d := &shards[i]; d.Shard == t.Shard {
+				d.Limit, d.IsAtLimit = t.WritesPerSecond, held[t.Shard] > b.heldWriters[t.Shard]
+			}
+		}
+	}
+	b.heldWriters = held
 }
 
 // isStuck reports whether the planner has just said that no change relieves a shard.

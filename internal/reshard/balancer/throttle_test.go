@@ -41,7 +41,7 @@ func TestBalancer_Demands_LeaveShardsThatCanBeRelievedAlone(t *testing.T) {
 		b.proposed = c.proposed
 		b.last.situation.Shards[0].IsBusy = c.isBusy
 		groups, shards := b.demands()
-		limits := ratekeeper.PlanThrottles(ratekeeper.ThrottleKnobs{}, time.Now(), groups, shards)
+		limits := new(ratekeeper.HotShards).Plan(ratekeeper.ThrottleKnobs{}, time.Now(), groups, shards)
 		if throttled := len(limits) == 1 && limits[0].Shard == 1; throttled != c.throttled {
 			t.Errorf("%s: limits %+v", c.name, limits)
 		}

@@ -78,37 +78,31 @@ const (
 	leastShare = 0.1
 )
 
-// HotShards decides which shards are throttled. It remembers when it has looked for new ones.
-type HotShards struct {
-	knobs    ThrottleKnobs
-	lookedAt time.Time
-}
-
-// NewHotShards returns one that has not looked yet.
-func NewHotShards(k ThrottleKnobs) *HotShards { return &HotShards{knobs: k.WithDefaults()} }
+// HotShards decides which shards are throttled. It remembers when it has looked for new ones. The zero value is ready.
+type HotShards struct{ lookedAt time.Time }
 
 // Plan returns the shards whose writers should be limited now, by shard. Call it more often than once in
 // [ThrottleKnobs].Expire: it renews what is still needed each time, and begins new ones once in Poll.
-func (h *HotShards) Plan(now time.Time, groups []GroupDemand, shards []ShardDemand) (limits []ShardLimit) {
-	if h.knobs.Off {
+func (h *HotShards) Plan(k ThrottleKnobs, now time.Time, groups []GroupDemand, shards []ShardDemand) (limits []ShardLimit) {
+	if k = k.WithDefaults(); k.Off {
 		return nil
 	}
-	looks := now.Sub(h.lookedAt) >= h.knobs.Poll
+	looks := now.Sub(h.lookedAt) >= k.Poll
 	if looks {
 		h.lookedAt = now
 	}
 	for i := range groups {
 		g := &groups[i]
 		own, work := ownShards(g.Group, shards)
-		saturated := g.Capacity > 0 && work >= h.knobs.BusyWork*g.Capacity && g.QueueWait >= h.knobs.QueueWait
+		saturated := g.Capacity > 0 && work >= k.BusyWork*g.Capacity && g.QueueWait >= k.QueueWait
 		limited := 0
 		for j := range own {
 			s := &own[j]
-			if limited >= h.knobs.PerGroup || s.Limit == 0 && !(looks && saturated && j < h.knobs.PerGroup) {
+			if limited >= k.PerGroup || s.Limit == 0 && !(looks && saturated && j < k.PerGroup) {
 				continue // it lends what the others do not use
 			}
 			if l, ok := s.plan(g, work-s.Work); ok {
-				l.Until = now.Add(h.knobs.Expire)
+				l.Until = now.Add(k.Expire)
 				limits, limited = append(limits, l), limited+1
 			}
 		}

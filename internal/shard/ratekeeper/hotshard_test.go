@@ -22,7 +22,7 @@ func hotGroup() ([]GroupDemand, []ShardDemand) {
 func TestHotShards_OthersWait_LimitsTheHotShardToWhatTheyLeave(t *testing.T) {
 	groups, shards := hotGroup()
 	now := time.Unix(1000, 0)
-	limits := NewHotShards(ThrottleKnobs{}).Plan(now, groups, shards)
+	limits := new(HotShards).Plan(ThrottleKnobs{}, now, groups, shards)
 	if len(limits) != 1 || limits[0].Shard != 7 || math.Abs(limits[0].PerSecond-60_000) > 1 || !limits[0].Until.Equal(now.Add(3*time.Second)) {
 		t.Fatalf("%+v", limits)
 	}
@@ -47,7 +47,7 @@ func TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone(t *testing.T) {
 		var k ThrottleKnobs
 		groups, shards := hotGroup()
 		change(&k, groups, shards)
-		if limits := NewHotShards(k).Plan(time.Unix(1000, 0), groups, shards); len(limits) != 0 {
+		if limits := new(HotShards).Plan(k, time.Unix(1000, 0), groups, shards); len(limits) != 0 {
 			t.Errorf("%s: %+v", name, limits)
 		}
 	}
@@ -57,13 +57,13 @@ func TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone(t *testing.T) {
 func TestHotShards_ShardIsReadToo_LimitsItsWritesAlone(t *testing.T) {
 	groups, shards := hotGroup()
 	shards[0].WriteWork, shards[0].Writes = 0.3, 30_000
-	limits := NewHotShards(ThrottleKnobs{}).Plan(time.Unix(1000, 0), groups, shards)
+	limits := new(HotShards).Plan(ThrottleKnobs{}, time.Unix(1000, 0), groups, shards)
 	if len(limits) != 1 || math.Abs(limits[0].PerSecond-10_000) > 1 {
 		t.Errorf("%+v", limits)
 	}
 	shards[1].Work, shards[2].Work = 0.24, 0.25
 	shards[0].Work, shards[0].WriteWork, shards[0].Writes = 0.9, 0.2, 50_000 // its reads alone leave nothing
-	limits = NewHotShards(ThrottleKnobs{}).Plan(time.Unix(1000, 0), groups, shards)
+	limits = new(HotShards).Plan(ThrottleKnobs{}, time.Unix(1000, 0), groups, shards)
 	if len(limits) != 1 || math.Abs(limits[0].PerSecond-25_000) > 1 {
 		t.Errorf("%+v", limits)
 	}
@@ -79,7 +79,7 @@ func TestHotShards_SeveralHotShards_LimitsSoManyOfEachGroup(t *testing.T) {
 			shards = append(shards, ShardDemand{Shard: partition.ShardID(10*(g+1) + i), Group: groups[g].Group, Writes: 1000, Work: work, WriteWork: work})
 		}
 	}
-	limits := NewHotShards(ThrottleKnobs{}).Plan(time.Unix(1000, 0), groups, shards)
+	limits := new(HotShards).Plan(ThrottleKnobs{}, time.Unix(1000, 0), groups, shards)
 	if len(limits) != 2 || limits[0].Shard != 10 || limits[1].Shard != 20 {
 		t.Errorf("%+v", limits)
 	}
@@ -89,20 +89,20 @@ func TestHotShards_SeveralHotShards_LimitsSoManyOfEachGroup(t *testing.T) {
 // next look. It is not when the writers are gone, or the shard can be changed.
 func TestHotShards_Throttled_IsRenewedWhileNeeded(t *testing.T) {
 	groups, shards := hotGroup()
-	h, now := NewHotShards(ThrottleKnobs{}), time.Unix(1000, 0)
-	first := h.Plan(now, groups, shards)
+	h, now := new(HotShards), time.Unix(1000, 0)
+	first := h.Plan(ThrottleKnobs{}, now, groups, shards)
 	now = now.Add(time.Second)
-	if limits := h.Plan(now, groups, shards); len(limits) != 0 {
+	if limits := h.Plan(ThrottleKnobs{}, now, groups, shards); len(limits) != 0 {
 		t.Errorf("begun again before the next look: %+v", limits)
 	}
 	groups[0].QueueWait = 0
 	shards[0].Limit, shards[0].Writes, shards[0].Work, shards[0].WriteWork, shards[0].IsAtLimit = first[0].PerSecond, 60_000, 0.6, 0.6, true
-	limits := h.Plan(now, groups, shards)
+	limits := h.Plan(ThrottleKnobs{}, now, groups, shards)
 	if len(limits) != 1 || limits[0].PerSecond != first[0].PerSecond || !limits[0].Until.Equal(now.Add(3*time.Second)) {
 		t.Errorf("renewed: %+v", limits)
 	}
 	shards[1].Work = 0.2 // they want more
-	if limits := h.Plan(now, groups, shards); len(limits) != 1 || math.Abs(limits[0].PerSecond-37_500) > 1 {
+	if limits := h.Plan(ThrottleKnobs{}, now, groups, shards); len(limits) != 1 || math.Abs(limits[0].PerSecond-37_500) > 1 {
 		t.Errorf("others want more: %+v", limits)
 	}
 	for what, change := range map[string]func(*ShardDemand){
@@ -111,7 +111,7 @@ func TestHotShards_Throttled_IsRenewedWhileNeeded(t *testing.T) {
 	} {
 		s := slices.Clone(shards)
 		change(&s[0])
-		if limits := h.Plan(now, groups, s); len(limits) != 0 {
+		if limits := h.Plan(ThrottleKnobs{}, now, groups, s); len(limits) != 0 {
 			t.Errorf("%s: %+v", what, limits)
 		}
 	}
