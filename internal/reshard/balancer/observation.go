@@ -67,6 +67,19 @@ type edge struct {
 	windows int
 }
 
+// add returns the edge with the writes of a round, nil if there is none yet and too few writes are known.
+func (e *edge) add(share float64, samples int) *edge {
+	if samples < minEdgeWrites {
+		return e
+	}
+	if e == nil {
+		e = new(edge)
+	}
+	e.windows++
+	e.share += (share - e.share) / float64(min(e.windows, edgeWindows))
+	return e
+}
+
 func newObserver(n *node.Node) *observer {
 	earlier, _ := heat.NewRanges(2048, rand.Uint64()) // the capacity is in its range
 	user, system := cputime.Used()
@@ -200,9 +213,7 @@ func (w *observer) updateEdges(m *partition.Map, at time.Duration) {
 		return
 	}
 	newest, collected := meter.Newest()
-	if collected == w.collected {
-		return // it would be compared with itself
-	}
+	isNew := collected != w.collected // else they would be compared with themselves
 	w.collected = collected
 	edges := make(map[partition.ShardID]*edge, len(w.edges))
 	var left *edge // of the shard before
@@ -212,18 +223,17 @@ func (w *observer) updateEdges(m *partition.Map, at time.Duration) {
 			// It was cut off its left neighbour, and with it perhaps the place where keys come.
 			e = new(*left)
 		}
-		if share, samples := newest.Edge(w.earlier, s.Span.Start, s.Span.End); samples >= minEdgeWrites {
-			if e == nil {
-				e = new(edge)
-			}
-			e.windows++
-			e.share += (share - e.share) / float64(min(e.windows, edgeWindows))
+		if isNew {
+			e = e.add(newest.Edge(w.earlier, s.Span.Start, s.Span.End))
 		}
 		if left = e; e != nil {
 			edges[s.ID] = e
 		}
 	}
 	w.edges = edges
+	if !isNew {
+		return
+	}
 	if passed := at - w.at; passed > 0 {
 		w.earlier.Scale(math.Exp2(-float64(passed) / float64(edgeHalfLife)))
 	}
