@@ -180,6 +180,7 @@ func formatExplanation(e api.Explanation, width int) string {
 	if e.Slot != nil {
 		line("slot", "%d", *e.Slot)
 	}
+	writeKeyFacts(&e, line)
 	s := e.Shard
 	line("shard", "%d: %s, %s, %s (~%.0f %% of all)", s.ID, formatShardKeys(s), formatEstimate(output.Plural(s.Rows, "row")), formatEstimate(output.Bytes(s.Bytes)), 100*s.Share)
 	line("group", "%d", s.Group)
@@ -199,4 +200,24 @@ func formatExplanation(e api.Explanation, width int) string {
 		b.WriteString(output.WrapTo(fmt.Sprintf("%s, %s: %s", d.Last.Local().Format(time.DateTime), d.Outcome, formatDecision(d)), width) + "\n")
 	}
 	return b.String()
+}
+
+// writeKeyFacts prints what a key holds, and what is asked of it.
+func writeKeyFacts(e *api.Explanation, line func(name, format string, args ...any)) {
+	if len(e.Parts) > 0 {
+		line("parts", "%s", strings.Join(e.Parts, " | "))
+	}
+	switch {
+	case e.Bytes != nil:
+		line("holds", "a %s of %s", e.Type, output.Plural(*e.Bytes, "byte"))
+	case e.Fields != nil:
+		line("holds", "a %s of %s", e.Type, output.Plural(*e.Fields, "field"))
+	}
+	if e.ExpiresSeconds != nil {
+		line("expires", "in %s", output.Seconds(*e.ExpiresSeconds))
+	}
+	if h := e.Heat; h != nil {
+		line("heat", "%s operations a second ± %s, %s of all, %s of its shard; %s by %s", formatRate(h.PerSecond), formatRate((h.Error+2*h.Deviation)*h.PerSecond/h.Count),
+			formatPercent(h.ShareOfAll), formatPercent(h.ShareOfShard), formatNames(h.Commands), formatNames(h.Clients))
+	}
 }

@@ -103,6 +103,7 @@ type Admin struct {
 	o        Options
 	node     *node.Node
 	balancer *balancer.Balancer // nil if heat is off
+	engine   *engine.DB
 	http     *http.Server
 	listener limitListener
 	guard    guard
@@ -146,7 +147,7 @@ func New(o Options) (*Admin, error) {
 	}
 	var e *engine.DB
 	o.DB.Engine(&e)
-	a := &Admin{o: o, node: e.Node(), startedAt: o.Now(), eventLimiter: oplog.NewLimiter(o.Log.Handler(), logBurst, logWindow)}
+	a := &Admin{o: o, node: e.Node(), engine: e, startedAt: o.Now(), eventLimiter: oplog.NewLimiter(o.Log.Handler(), logBurst, logWindow)}
 	o.DB.Balancer(&a.balancer)
 	a.eventLog = slog.New(a.eventLimiter)
 	a.listener = limitListener{Listener: o.Listener, maxConns: maxConns, maxHealthConns: maxHealthConns, onClose: func(reason string, from net.Addr) {

@@ -43,6 +43,16 @@ func (a *Admin) readRoutes() []route {
 			{api.QueryKeyspace, "string", "the keyspace of the key or slot: default the default one"}, {api.QueryKey, "key", "a key"},
 			{api.QuerySlot, "integer", "a slot of a hash keyspace"}, {api.QueryShard, "integer", "a shard"},
 		}, a.explainLocation),
+		newReadRoute(api.PathHotKeys, "hotKeys", "The keys that are asked for most, with error bounds, commands and clients.", []param{
+			{api.QueryBy, "string", "ops, bytes, time or conflicts: default ops"}, {api.QueryN, "integer", "how many: default 20, at most 512"},
+			keyspaceParam, {api.QueryShard, "integer", "only those of a shard"},
+		}, a.listHotKeys),
+		newReadRoute(api.PathHeatMap, "heatMap", "What was asked by time and key range, since the server has started.", []param{
+			{api.QueryMetric, "string", "ops, reads, writes, bytes_in, bytes_out, conflicts or p99: default ops"},
+			{api.QueryFrom, "string", "a time in RFC 3339: default as far back as is known"}, {api.QueryTo, "string", "a time in RFC 3339: default now"},
+			keyspaceParam, {api.QueryStart, "key", "the first key, of a range keyspace"}, {api.QueryEnd, "key", "the key behind the last"},
+			{api.QueryRows, "integer", "how many rows at most: default 360, at most 512"}, {api.QueryColumns, "integer", "how many columns at most: default 360, at most 1000"},
+		}, a.getHeatMap),
 		newListRoute(api.PathClients, "listClients", "Connections of Redis clients, the oldest first.", nil, a.listClients),
 		newListRoute(api.PathSlowlog, "listSlow", "Requests that took long, the newest first, without their values.", nil, a.listSlowlog),
 		newListRoute(api.PathCaps, "listCaps", "Caps of writes that hold, by number.", nil, a.listCaps),

@@ -342,6 +342,9 @@ func (a *Admin) explainKey(ctx context.Context, q *query, k *cleave.Keyspace) (a
 	} else {
 		e.Why = append(e.Why, fmt.Sprintf("Keyspace %s keeps keys in the order of their bytes.", o.Name))
 	}
+	if err := a.describeKey(ctx, &e); err != nil {
+		return e, err
+	}
 	return a.withLocation(ctx, e, uint64(at.Shard))
 }
 

@@ -59,6 +59,8 @@ const (
 	PathJob       = PathPrefix + "/jobs/{id}"
 	PathSagas     = PathPrefix + "/sagas"
 	PathExplain   = PathPrefix + "/explain"
+	PathHotKeys   = PathPrefix + "/hotkeys"
+	PathHeatMap   = PathPrefix + "/heatmap"
 	PathClients   = PathPrefix + "/clients"
 	PathSlowlog   = PathPrefix + "/slowlog"
 	PathConfig    = PathPrefix + "/config"
@@ -113,6 +115,15 @@ const (
 	QueryVerbose  = "verbose"
 	QueryName     = "name"
 	QueryRestored = "restored"
+	QueryBy       = "by"
+	QueryN        = "n"
+	QueryMetric   = "metric"
+	QueryFrom     = "from"
+	QueryTo       = "to"
+	QueryStart    = "start"
+	QueryEnd      = "end"
+	QueryRows     = "rows"
+	QueryColumns  = "columns"
 )
 
 // HeaderActor is the user of a client, by its own account. It is written into the audit log as

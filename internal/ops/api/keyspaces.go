@@ -102,6 +102,16 @@ type Explanation struct {
 	Slot    *int `json:"slot,omitempty"`
 	// Exists reports whether there is such a key now.
 	Exists *bool `json:"exists,omitempty"`
+	// Type is string or hash, Bytes the length of a string and Fields how many a hash has, and ExpiresSeconds how long a key
+	// that expires has to live.
+	Type           string   `json:"type,omitempty"`
+	Bytes          *uint64  `json:"bytes,omitempty"`
+	Fields         *uint64  `json:"fields,omitempty"`
+	ExpiresSeconds *float64 `json:"expires_seconds,omitempty"`
+	// Parts are the values of a key that is an encoded tuple, as those of tables and layouts are.
+	Parts []string `json:"parts,omitempty"`
+	// Heat is what is asked of the key, if it is among those that are asked for most.
+	Heat *HotKey `json:"heat,omitempty"`
 	// Shard is where it is, and its group and store.
 	Shard Shard `json:"shard"`
 	// Why is how one follows from the other, in sentences.

@@ -145,3 +145,39 @@ func (p *Progress) End(keep bool) {
 	}
 	p.drawn = false
 }
+
+// ReadKeys returns the keys that a person presses, each when it is pressed and without an echo, until restore is
+// called. Without a terminal no key comes.
+func (t *Terminal) ReadKeys(in any) (keys <-chan byte, restore func()) {
+	pressed := make(chan byte)
+	f, ok := in.(*os.File)
+	if !ok || !t.Interactive {
+		return pressed, func() {}
+	}
+	before, err := term.MakeRaw(int(f.Fd()))
+	if err != nil {
+		return pressed, func() {}
+	}
+	go func() { // a read of a terminal cannot be ended otherwise
+		for {
+			b, err := t.in.ReadByte()
+			if err != nil {
+				return
+			}
+			pressed <- b
+		}
+	}()
+	return pressed, func() { _ = term.Restore(int(f.Fd()), before) }
+}
+
+// Height is how many lines a stream has: 0 if it is no terminal, or one that does not report it.
+func Height(stream any) int {
+	if !isTerminal(stream) {
+		return 0
+	}
+	_, lines, err := term.GetSize(int(stream.(*os.File).Fd()))
+	if err != nil {
+		return 0
+	}
+	return lines
+}

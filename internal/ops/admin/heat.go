@@ -1,0 +1,413 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cleavekv/cleave/heat"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/key"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// errHeatOff is the answer about heat of a server that does not measure it.
+var errHeatOff = newRefusedError("heat is off", "start the server with heat = on")
+
+// measureInfo is a measure of hot keys by its name. A count times scale is in its unit.
+type measureInfo struct {
+	by    heat.Measure
+	unit  string
+	scale float64
+	// of is the same of a range, nil if that is not known.
+	of func(heat.RangeLoad) float64
+}
+
+var measures = map[string]measureInfo{
+	api.ByOps:       {heat.ByOps, "operations", 1, heat.RangeLoad.Ops},
+	api.ByBytes:     {heat.ByBytes, "bytes", 1, func(l heat.RangeLoad) float64 { return l.BytesIn + l.BytesOut }},
+	api.ByTime:      {heat.ByService, "seconds", 1e-9, nil},
+	api.ByConflicts: {heat.ByConflicts, "conflicts", 1, nil},
+}
+
+const (
+	defaultHotKeys = 20
+	maxHotKeys     = 512
+)
+
+func (a *Admin) listHotKeys(_ context.Context, q *query) (api.HotKeys, error) {
+	meter := a.node.Heat()
+	if meter == nil {
+		return api.HotKeys{}, errHeatOff
+	}
+	name := q.getString(api.QueryBy)
+	if name == "" {
+		name = api.ByOps
+	}
+	measure, ok := measures[name]
+	if !ok {
+		return api.HotKeys{}, newInvalidError("keys are not compared by "+quoteText(name), "give ops, bytes, time or conflicts")
+	}
+	n, err := q.getUint(api.QueryN, defaultHotKeys)
+	if err == nil && (n < 1 || n > maxHotKeys) {
+		err = newInvalidError(fmt.Sprintf("parameter n is %d", n), fmt.Sprintf("give 1 to %d", maxHotKeys))
+	}
+	if err != nil {
+		return api.HotKeys{}, err
+	}
+	span, err := a.hotSpan(q)
+	if err != nil {
+		return api.HotKeys{}, err
+	}
+	_, total := meter.Top(measure.by, 0)
+	spread := meter.Spread()
+	h := api.HotKeys{
+		By: name, WindowSeconds: meter.Window().Seconds(), Total: total * measure.scale, Unit: measure.unit,
+		Spread: spread.Evenness, TopBucketShare: spread.TopShare, Keys: []api.HotKey{},
+	}
+	for _, k := range meter.TopIn(measure.by, span.Start, endOrNil(span.End), int(n)) {
+		h.Keys = append(h.Keys, a.toHotKey(k, measure, h.WindowSeconds, total))
+	}
+	return h, nil
+}
+
+// hotSpan is where keys are that are asked for: of a shard, of a keyspace, or anywhere.
+func (a *Admin) hotSpan(q *query) (span partition.Span, err error) {
+	id, err := q.getUint(api.QueryShard, 0)
+	if err != nil {
+		return span, err
+	}
+	if id != 0 {
+		shard, ok := a.node.Map().Shard(partition.ShardID(id))
+		if !ok {
+			return span, notFoundError(fmt.Sprintf("there is no shard %d", id), "it may have been merged into its left neighbour: list the shards")
+		}
+		span = shard.Span
+	}
+	if name := q.getString(api.QueryKeyspace); name != "" {
+		k, err := a.node.Keyspace(name)
+		if err != nil {
+			return span, notFoundError("there is no keyspace "+quoteText(name), "list the keyspaces")
+		}
+		if id != 0 {
+			return span.Intersect(k.Span()), nil
+		}
+		span = k.Span()
+	}
+	return span, nil
+}
+
+// endOrNil is the end of a span as package heat takes it: nil for none.
+func endOrNil(p partition.Position) []byte {
+	if len(p) == 0 {
+		return nil
+	}
+	return p
+}
+
+// quoteText is a word of a client in a message.
+func quoteText(text string) string { return fmt.Sprintf("%q", text) }
+
+func (a *Admin) toHotKey(k heat.HotKey, measure measureInfo, window, total float64) api.HotKey {
+	p := partition.Position(k.Key)
+	shard := a.node.Map().Find(p)
+	place := a.decodePosition(p)
+	perSecond := func(n float64) float64 { return n / max(window, 1) }
+	h := api.HotKey{
+		Keyspace: place.keyspace, Key: place.key, Truncated: !place.isWhole, Slot: place.slot, Shard: uint64(shard.ID), Group: uint64(shard.Group),
+		Count: k.Count * measure.scale, Error: k.Error * measure.scale, Deviation: k.Deviation * measure.scale, PerSecond: perSecond(k.Count * measure.scale),
+		ShareOfAll: k.Count / max(total, k.Count), ReadsPerSecond: perSecond(k.Ops - k.Writes), WritesPerSecond: perSecond(k.Writes), BytesPerSecond: perSecond(k.Bytes),
+		MeanSeconds: k.Mean.Seconds(), P99Seconds: k.P99.Seconds(),
+		Commands: toNameShares(k.Commands, k.Ops), Clients: toNameShares(k.Clients, k.Ops), Addresses: toNameShares(k.Addresses, k.Ops),
+	}
+	if measure.of != nil {
+		of := measure.of(a.node.Heat().Load(shard.Span.Start, endOrNil(shard.Span.End)))
+		h.ShareOfShard = k.Count / max(of, k.Count)
+	}
+	return h
+}
+
+func toNameShares(names []heat.NameCount, ops float64) []api.NameShare {
+	all := []api.NameShare{}
+	for _, n := range names {
+		all = append(all, api.NameShare{Name: n.Name, Share: min(n.Ops/max(ops, 1), 1)})
+	}
+	return all
+}
+
+// place is what a position means to people.
+type place struct {
+	keyspace string
+	slot     *int
+	// key is that of the position, or what is there of it: then it is not whole.
+	key     []byte
+	isWhole bool
+	// isAfter reports whether the position is right behind that key.
+	isAfter bool
+}
+
+// decodePosition takes a position apart, also one that was cut off, or lies between keys.
+func (a *Admin) decodePosition(p partition.Position) (at place) {
+	id, err := partition.IDOf(p)
+	if err != nil {
+		return at
+	}
+	k := a.node.KeyspaceByID(id)
+	if k == nil {
+		return at
+	}
+	at.keyspace = k.Name
+	rest := p[len(k.Span().Start):]
+	if k.Kind == partition.Hash {
+		slot := k.SlotAt(p)
+		at.slot = &slot
+		rest = rest[min(2, len(rest)):]
+	}
+	key, element, err := k.Split(nil, p)
+	if err == nil {
+		at.key, at.isWhole, at.isAfter = key, len(element) == 0, len(element) > 0
+		return at
+	}
+	at.key = bytes.ReplaceAll(rest, []byte{0, 0xff}, []byte{0})
+	return at
+}
+
+// metricInfo is a metric of heat maps by its name: the sum of some, in a unit.
+type metricInfo struct {
+	of    []heat.Metric
+	unit  string
+	scale float64
+}
+
+var heatMetrics = map[string]metricInfo{
+	api.MetricOps:       {[]heat.Metric{heat.MetricReads, heat.MetricWrites}, "operations in a second", 1},
+	api.MetricReads:     {[]heat.Metric{heat.MetricReads}, "reads in a second", 1},
+	api.MetricWrites:    {[]heat.Metric{heat.MetricWrites}, "writes in a second", 1},
+	api.MetricBytesIn:   {[]heat.Metric{heat.MetricBytesIn}, "bytes in a second", 1},
+	api.MetricBytesOut:  {[]heat.Metric{heat.MetricBytesOut}, "bytes in a second", 1},
+	api.MetricConflicts: {[]heat.Metric{heat.MetricConflicts}, "conflicts in a second", 1},
+	api.MetricP99:       {[]heat.Metric{heat.MetricP99}, "seconds", 1e-6},
+}
+
+const (
+	maxHeatRows    = 512
+	maxHeatColumns = 1000
+)
+
+func (a *Admin) getHeatMap(_ context.Context, q *query) (api.HeatMap, error) {
+	keyMap := a.node.HeatMap()
+	if keyMap == nil {
+		return api.HeatMap{}, errHeatOff
+	}
+	name := q.getString(api.QueryMetric)
+	if name == "" {
+		name = api.MetricOps
+	}
+	metric, ok := heatMetrics[name]
+	if !ok {
+		return api.HeatMap{}, newInvalidError("there is no heat map of "+quoteText(name), "give ops, reads, writes, bytes_in, bytes_out, conflicts or p99")
+	}
+	o, err := a.heatViewOptions(q)
+	if err != nil {
+		return api.HeatMap{}, err
+	}
+	m := api.HeatMap{Metric: name, Unit: metric.unit, Columns: []time.Time{}, Rows: []api.HeatRow{}, Cells: [][]*float64{}, Bytes: keyMap.Bytes()}
+	var sum heat.View
+	for _, part := range metric.of {
+		o.Metric = part
+		v, err := keyMap.View(o)
+		if err != nil {
+			return m, newInvalidError(err.Error(), "")
+		}
+		if sum.Cells == nil {
+			sum = v
+			continue
+		}
+		if !slices.Equal(sum.Rows, v.Rows) || !slices.Equal(sum.Columns, v.Columns) {
+			break // a column has come between the two
+		}
+		for r, cells := range v.Cells {
+			for c, n := range cells {
+				sum.Cells[r][c] += n
+			}
+		}
+	}
+	a.fillHeatMap(&m, &sum, metric.scale)
+	return m, nil
+}
+
+// heatViewOptions are the part of the map that is asked for.
+func (a *Admin) heatViewOptions(q *query) (o heat.ViewOptions, err error) {
+	for _, t := range []struct {
+		name string
+		to   *time.Duration
+	}{{api.QueryFrom, &o.From}, {api.QueryTo, &o.To}} {
+		if *t.to, err = q.getUnixTime(t.name); err != nil {
+			return o, err
+		}
+	}
+	if o.To != 0 && o.To <= o.From {
+		return o, newInvalidError("the time to is not behind the time from", "give from before to")
+	}
+	for _, n := range []struct {
+		name string
+		most uint64
+		to   *int
+	}{{api.QueryRows, maxHeatRows, &o.Rows}, {api.QueryColumns, maxHeatColumns, &o.Columns}} {
+		got, err := q.getUint(n.name, min(n.most, 360))
+		if err == nil && (got < 1 || got > n.most) {
+			err = newInvalidError(fmt.Sprintf("parameter %s is %d", n.name, got), fmt.Sprintf("give 1 to %d", n.most))
+		}
+		if err != nil {
+			return o, err
+		}
+		*n.to = int(got)
+	}
+	if !q.has(api.QueryKeyspace) && !q.has(api.QueryStart) && !q.has(api.QueryEnd) {
+		return o, nil
+	}
+	name := q.getString(api.QueryKeyspace)
+	if name == "" {
+		name = node.DefaultKeyspace
+	}
+	k, err := a.node.Keyspace(name)
+	if err != nil {
+		return o, notFoundError("there is no keyspace "+quoteText(name), "list the keyspaces")
+	}
+	span := k.Span()
+	if k.Kind == partition.Hash && (q.has(api.QueryStart) || q.has(api.QueryEnd)) {
+		return o, newInvalidError("keyspace "+name+" is of kind hash: its keys have no ranges", "leave start and end out")
+	}
+	for _, b := range []struct {
+		name string
+		to   *partition.Position
+	}{{api.QueryStart, &span.Start}, {api.QueryEnd, &span.End}} {
+		if q.has(b.name) {
+			key, err := q.getKey(b.name)
+			if err != nil {
+				return o, err
+			}
+			*b.to = k.AppendPosition(nil, key)
+		}
+	}
+	o.Start, o.End = span.Start, endOrNil(span.End)
+	return o, nil
+}
+
+// getUnixTime reads a time, 0 if there is none.
+func (q *query) getUnixTime(name string) (time.Duration, error) {
+	if !q.has(name) {
+		return 0, nil
+	}
+	t, err := time.Parse(time.RFC3339, q.getString(name))
+	if err != nil || t.Unix() < 0 || t.Year() > maxHeatYear {
+		return 0, newInvalidError("parameter "+name+" is "+quoteText(q.getString(name)), "give a time such as 2026-01-31T12:00:00Z")
+	}
+	return time.Duration(t.UnixNano()), nil
+}
+
+// maxHeatYear is the last one whose times since 1970 fit into 64 bits of nanoseconds.
+const maxHeatYear = 2261
+
+// fillHeatMap adds a view, without the columns before the first that is known.
+func (a *Admin) fillHeatMap(m *api.HeatMap, v *heat.View, scale float64) {
+	for _, c := range v.Columns {
+		m.Columns = append(m.Columns, time.Unix(0, int64(c)).UTC())
+	}
+	switch n := len(v.Columns); {
+	case n > 1:
+		m.StepSeconds = (v.Columns[1] - v.Columns[0]).Seconds()
+	case n == 1:
+		m.StepSeconds = heat.DefaultLayers()[0].Step.Seconds()
+	}
+	for r, start := range v.Rows {
+		at := a.decodePosition(partition.Position(start))
+		row := api.HeatRow{Keyspace: at.keyspace, Slot: at.slot}
+		if len(at.key) > 0 {
+			row.StartKey = api.KeyOrNil(at.key)
+		}
+		row.Single = r+1 < len(v.Rows) && at.isWhole && strings.HasPrefix(v.Rows[r+1], start) && len(v.Rows[r+1]) == len(start)+1
+		m.Rows = append(m.Rows, row)
+		cells := make([]*float64, len(v.Cells[r]))
+		for c, n := range v.Cells[r] {
+			if !math.IsNaN(n) {
+				n *= scale
+				cells[c] = &n
+			}
+		}
+		m.Cells = append(m.Cells, cells)
+	}
+}
+
+// heatOf is what is known of one key; nil if it is not among the hot ones.
+func (a *Admin) heatOf(p partition.Position) *api.HotKey {
+	meter := a.node.Heat()
+	if meter == nil {
+		return nil
+	}
+	top := meter.TopIn(heat.ByOps, p, slices.Concat(p, []byte{0}), 1)
+	if len(top) == 0 {
+		return nil
+	}
+	_, total := meter.Top(heat.ByOps, 0)
+	h := a.toHotKey(top[0], measures[api.ByOps], meter.Window().Seconds(), total)
+	return &h
+}
+
+// describeKey adds what a key holds, and what is asked of it.
+func (a *Admin) describeKey(ctx context.Context, e *api.Explanation) error {
+	k, err := a.node.Keyspace(e.Keyspace)
+	if err != nil {
+		return err
+	}
+	p := k.AppendPosition(nil, *e.Key)
+	e.Heat = a.heatOf(p)
+	if values, err := key.Decode(*e.Key); err == nil && len(values) > 1 {
+		for _, v := range values {
+			e.Parts = append(e.Parts, formatPart(v))
+		}
+	}
+	if !*e.Exists {
+		return nil
+	}
+	row, found, err := a.engine.Read(ctx, p)
+	if err != nil || !found {
+		return err
+	}
+	size := command.Command(&command.Strlen{Key: p})
+	if row.Type() != command.String {
+		size = &command.HLen{Key: p}
+	}
+	reply, err := a.engine.EvalReadOnly(ctx, k, p, size)
+	if err != nil {
+		return err
+	}
+	n := uint64(reply.Int)
+	if row.Type() == command.String {
+		e.Type, e.Bytes = "string", &n
+	} else {
+		e.Type, e.Fields = "hash", &n
+	}
+	if row.ExpiryMS != 0 {
+		left := max(0, float64(row.ExpiryMS-a.o.Now().UnixMilli())/1000)
+		e.ExpiresSeconds = &left
+	}
+	return nil
+}
+
+// formatPart is an element of a tuple as text; bytes are those of a key.
+func formatPart(v any) string {
+	switch v := v.(type) {
+	case string:
+		return api.Key(v).String()
+	case []byte:
+		return api.Key(v).String()
+	}
+	return fmt.Sprint(v)
+}
