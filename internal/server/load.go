@@ -54,16 +54,29 @@ func (w *worker) returnLoad() {
 func (s *Server) resetSlotCounters(on bool) {
 	if !on {
 		s.slotCounters.Store(nil)
-		return
+	} else {
+		s.slotCounters.Store(new(stats.SlotCounters))
 	}
-	s.slotCounters.Store(new(stats.SlotCounters))
+	s.updateObserved()
 }
 
-// recordSlot counts an operation for its slot, if that is asked for. Only the default keyspace has figures of slots: a
-// cluster of Redis has no other.
-func (s *Server) recordSlot(k *node.Keyspace, key []byte, busy time.Duration, o load.Op) {
-	if c := s.slotCounters.Load(); c != nil && k.Name == node.DefaultKeyspace {
+// updateObserved notes whether each operation is counted for its slot or for HOTKEYS.
+func (s *Server) updateObserved() {
+	h := s.hotKeySession.Load()
+	s.observesOps.Store(s.slotCounters.Load() != nil || h != nil && h.isActive(time.Now()))
+}
+
+// observeOp counts an operation for its slot and for HOTKEYS, if that is asked for. Only the default keyspace has such
+// figures: a server of Redis has no other.
+func (s *Server) observeOp(k *node.Keyspace, key []byte, busy time.Duration, o load.Op) {
+	if !s.observesOps.Load() || k.Name != node.DefaultKeyspace {
+		return
+	}
+	if c := s.slotCounters.Load(); c != nil {
 		c.Record(k.SlotOf(key), busy, o.BytesIn, o.BytesOut)
+	}
+	if h := s.hotKeySession.Load(); h != nil && !h.record(k, key, busy, o, time.Now()) {
+		s.updateObserved()
 	}
 }
 
@@ -75,7 +88,7 @@ func (w *worker) recordStaged(a *stagedRequest, reply load.Op) {
 		u.visitOps(reply, func(key int, it *unitRequest, name []byte, o load.Op) {
 			busy := share / time.Duration(len(u.loads))
 			u.loads[key].Record(o, a.c.waited)
-			w.s.recordSlot(it.keyspace, name, busy, o)
+			w.s.observeOp(it.keyspace, name, busy, o)
 			w.recordSampled(a.c, it.Spec, it.keyspace, name, o, busy, w.batchTime)
 		})
 		return
@@ -83,7 +96,7 @@ func (w *worker) recordStaged(a *stagedRequest, reply load.Op) {
 	reply.Write, reply.BytesIn = a.request.Spec.Flags&redis.Write != 0, a.request.WireBytes()
 	a.load.Record(reply, a.c.waited)
 	key := a.request.Args[a.request.Spec.Keys.First]
-	w.s.recordSlot(a.keyspace, key, share, reply)
+	w.s.observeOp(a.keyspace, key, share, reply)
 	w.recordSampled(a.c, a.request.Spec, a.keyspace, key, reply, share, w.batchTime)
 }
 
@@ -102,7 +115,7 @@ func (c *client) recordTask(t *task, p partition.Position, reply load.Op, began 
 	m, shard, _ := c.s.node.Locate(p)
 	c.s.node.Meter().Record(m, shard, reply, took, took, c.waitedUntil(began))
 	key := t.request.Args[t.request.Spec.Keys.First]
-	c.s.recordSlot(t.keyspace, key, took, reply)
+	c.s.observeOp(t.keyspace, key, took, reply)
 	c.recordSampled(t.request.Spec, t.keyspace, key, reply, took, took)
 }
 
@@ -110,7 +123,7 @@ func (c *client) recordTask(t *task, p partition.Position, reply load.Op, began 
 func (c *client) recordReadTask(t *task, reply load.Op) {
 	reply.BytesIn = t.request.WireBytes()
 	c.s.node.Meter().Record(t.readMap, t.readShard, reply, t.readTime, t.readTime, c.waitedUntil(time.Now())-t.readTime)
-	c.s.recordSlot(t.keyspace, t.request.Args[1], t.readTime, reply)
+	c.s.observeOp(t.keyspace, t.request.Args[1], t.readTime, reply)
 	c.recordSampled(getSpec, t.keyspace, t.request.Args[1], reply, t.readTime, t.readTime)
 }
 
@@ -138,7 +151,7 @@ func (c *client) recordUnit(u *unit, reply load.Op, began time.Time) {
 		busy := took / time.Duration(keys)
 		m, shard, _ := c.s.node.Locate(it.keyspace.AppendPosition(nil, key))
 		c.s.node.Meter().Record(m, shard, o, busy, took, c.waitedUntil(began))
-		c.s.recordSlot(it.keyspace, key, busy, o)
+		c.s.observeOp(it.keyspace, key, busy, o)
 		c.recordSampled(it.Spec, it.keyspace, key, o, busy, took)
 	})
 }

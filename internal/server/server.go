@@ -92,8 +92,11 @@ type Server struct {
 	audit        atomic.Pointer[Audit]
 	latency      *stats.LatencyMonitor
 	slotCounters atomic.Pointer[stats.SlotCounters] // nil unless cluster-slot-stats-enabled
-	sharedHeat   *heat.SharedRecorder               // nil if heat is off
-	heatMu       sync.Mutex
+	// hotKeySession is that of HOTKEYS, nil for none, and observesOps reports whether it or slotCounters want operations.
+	hotKeySession atomic.Pointer[hotKeySession]
+	observesOps   atomic.Bool
+	sharedHeat    *heat.SharedRecorder // nil if heat is off
+	heatMu        sync.Mutex
 	// heatRecorders are those of workers, guarded by heatMu.
 	heatRecorders []*heat.Recorder
 	authThrottle  authThrottle

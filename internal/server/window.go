@@ -163,8 +163,8 @@ func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 	if found && row.Type() != command.String {
 		l.load.RecordError()
 	}
-	if slots := w.s.slotCounters.Load(); slots != nil {
-		w.s.recordSlot(c.keyspace, l.key, w.readTime, load.Op{BytesIn: bytesIn, BytesOut: bytesOut})
+	if w.s.observesOps.Load() {
+		w.s.observeOp(c.keyspace, l.key, w.readTime, load.Op{BytesIn: bytesIn, BytesOut: bytesOut})
 	}
 	if w.isSampled(bytesIn + bytesOut) {
 		w.recordAccess(c, getSpec, l.row.Position(), load.Op{BytesIn: bytesIn, BytesOut: bytesOut}, w.readTime, w.readTime)

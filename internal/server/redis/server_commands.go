@@ -88,6 +88,11 @@ func registerServer() {
 		s.Doc.Difference = "The events are `batch`, requests that were executed and made durable together, and `command`, one that waited for the disk, for a lock or for several groups."
 		return s
 	}
+	hotkeys := func(name, summary string, arity int) *Spec {
+		s := newServerCommand("hotkeys|"+name, group, "8.6.0", summary, arity, Admin|NoScript, Dangerous)
+		s.Doc.Difference = "It is about the default keyspace, and of a key that is longer than 256 bytes it has the beginning and a hash. Time is that of the operation's share of its batch. `cleave hotkeys` needs no START."
+		return s
+	}
 	histogram := newServerCommand("latency|histogram", group, "7.0.0", "Returns how many calls of commands took up to how long.", -2, Admin|NoScript|Loading|Stale, Dangerous)
 	histogram.Doc.Difference = measured
 	register(
@@ -104,6 +109,13 @@ func registerServer() {
 			slow("len", "Returns how many requests that took long are kept.", 2),
 			slow("reset", "Forgets the requests that took long.", 2),
 			newServerCommand("slowlog|help", group, "6.2.0", "Returns how SLOWLOG is used.", 2, Loading|Stale, 0),
+		),
+		newFamily("hotkeys", group, "8.6.0", "What is about keys that are asked for much.",
+			hotkeys("start", "Begins to track hot keys.", -2),
+			hotkeys("stop", "Ends the tracking, and keeps what was found.", 2),
+			hotkeys("get", "Returns what was found.", 2),
+			hotkeys("reset", "Forgets what was found.", 2),
+			newServerCommand("hotkeys|help", group, "8.6.0", "Returns how HOTKEYS is used.", 2, Loading|Stale, 0),
 		),
 		newFamily("latency", group, "2.8.13", "What is about times that were long.",
 			latency("latest", "Returns the newest and the longest time of each event.", 2),
