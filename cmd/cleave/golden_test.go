@@ -76,6 +76,20 @@ var (
 	goldGroup = api.Group{ID: 2, Store: 1, Draining: true, Shards: 3, Rows: 1234567, Bytes: 96 << 20, QueueDepth: 4, Commands: 99, ServiceP99Seconds: 0.0042, QueueWaitP99Seconds: 0.001}
 )
 
+var (
+	goldHotKey = api.HotKey{
+		Keyspace: "default", Key: api.Key("stock:42"), Slot: ptr(2594), Shard: 7, Group: 2, Count: 1e6, Error: 100, Deviation: 5000, PerSecond: 87201, ShareOfAll: 0.69, ShareOfShard: 0.93,
+		ReadsPerSecond: 201, WritesPerSecond: 87000, BytesPerSecond: 3 << 20, MeanSeconds: 2e-5, P99Seconds: 6.6e-5, Commands: []api.NameShare{{Name: "incr", Share: 0.8}, {Name: "get", Share: 0.2}},
+		Clients: []api.NameShare{{Name: "cart@10.0.0.7", Share: 1}}, Addresses: []api.NameShare{{Name: "10.0.0.7:60778", Share: 1}},
+	}
+	goldHeatMap = api.HeatMap{
+		Metric: api.MetricOps, Unit: "operations in a second", StepSeconds: 10, Columns: []time.Time{goldenTime, goldenTime.Add(10 * time.Second), goldenTime.Add(20 * time.Second)},
+		Rows: []api.HeatRow{{}, {Keyspace: "default", Slot: ptr(0)}, {Keyspace: "default", Slot: ptr(2594), StartKey: ptr(api.Key("stock:42")), Single: true}, {Keyspace: "default", Slot: ptr(2594), StartKey: ptr(api.Key("stock:42")), After: true},
+			{Keyspace: "orders", StartKey: ptr(api.Key("eu:1\x1b"))}, {Keyspace: "orders", StartKey: ptr(api.Key("eu:7"))}, {Keyspace: "orders", StartKey: ptr(api.Key("us:1"))}},
+		Cells: [][]*float64{{nil, nil, nil}, {ptr(1.0), ptr(10.0), ptr(100.0)}, {ptr(1e4), ptr(1e5), ptr(9e4)}, {ptr(5.0), ptr(5.0), ptr(5.0)}, {ptr(50.0), ptr(0.0), nil}, {ptr(7.0), ptr(7.0), ptr(7.0)}, {ptr(0.0), ptr(0.0), ptr(2.0)}},
+	}
+)
+
 func TestListsLookTheSameAsEver(t *testing.T) {
 	var b bytes.Buffer
 	writeListForms(t, &b, "shard list", shardColumns, goldShard, goldRange)
@@ -89,19 +103,34 @@ func TestListsLookTheSameAsEver(t *testing.T) {
 	writeListForms(t, &b, "cap list", capColumns, api.Cap{ID: 1, Shard: 7, Refused: 1234},
 		api.Cap{ID: 2, Keyspace: "orders", Prefix: api.KeyOrNil([]byte("eu\x00")), WritesPerSecond: 100, Until: &until})
 	writeListForms(t, &b, "backup list", backupColumns, api.Backup{Name: "night", Created: goldenTime, Bytes: 1 << 20, Files: 21, Stores: 1})
+	writeListForms(t, &b, "hotkeys", hotKeyColumns, goldHotKey, api.HotKey{Keyspace: "orders", Key: api.Key(strings.Repeat("k", 30)), Truncated: true, Shard: 8, Count: 10, Error: 9, Deviation: 3, PerSecond: 0.1})
+	slow := api.Slow{Time: goldenTime, Seconds: 0.5, Command: "hgetall", Keys: []api.Key{api.Key("big")}, Shard: 7, Group: 2}
+	writeListForms(t, &b, "slowlog --by shard", slowShardColumns, sumSlowByShard([]api.Slow{slow, {Time: goldenTime, Seconds: 2, Command: "exec"}, slow})...)
+	writeListForms(t, &b, "profile", prefixColumns, sumPrefixes(&goldHeatMap)...)
 	checkGolden(t, "lists.txt", replaceLocalTime(b.Bytes()))
 }
 
 // replaceLocalTime takes the zone of the machine out of what is shown.
 func replaceLocalTime(b []byte) []byte {
-	return bytes.ReplaceAll(b, []byte(goldenTime.Local().Format(timeLayout)), []byte(goldenTime.Format(timeLayout)))
+	for _, layout := range []string{timeLayout, time.TimeOnly} {
+		b = bytes.ReplaceAll(b, []byte(goldenTime.Local().Format(layout)), []byte(goldenTime.Format(layout)))
+	}
+	return b
 }
 
 func TestSingleThingsLookTheSameAsEver(t *testing.T) {
 	var b bytes.Buffer
 	writeSingleForms(t, &b, "explain key", func(e api.Explanation) string { return formatExplanation(e, 0) }, api.Explanation{Keyspace: "default", Kind: "hash", Key: ptr(api.Key("{a}b")), HashTag: ptr(api.Key("a")), Slot: ptr(5000),
 		Exists: ptr(false), Shard: goldShard, Why: []string{"The tag decides."}})
+	writeSingleForms(t, &b, "explain hot key", func(e api.Explanation) string { return formatExplanation(e, 0) }, api.Explanation{Keyspace: "orders", Kind: "range", Key: ptr(api.Key("k")),
+		Exists: ptr(true), Type: "string", Bytes: ptr(uint64(5)), ExpiresSeconds: ptr(60.0), Parts: []string{"eu", "7"}, Heat: &goldHotKey, Shard: goldRange})
 	writeSingleForms(t, &b, "job show", formatJob, goldJob)
+	writeSingleForms(t, &b, "heatmap", heatDrawing{width: 60, lines: 10}.render, goldHeatMap)
+	writeSingleForms(t, &b, "heatmap, joined", func(m api.HeatMap) string { return heatDrawing{width: 60, lines: 4}.render(joinHeatRows(m, 4)) }, goldHeatMap)
+	writeSingleForms(t, &b, "heatmap, coloured", heatDrawing{width: 60, lines: 10, colored: true}.render, goldHeatMap)
+	writeSingleForms(t, &b, "top", func(p topReport) string { return formatTop(p, 0, 40) }, topReport{
+		Time: goldenTime, Verdict: api.Healthy, Groups: []api.Group{goldGroup, {ID: 11, Load: api.ShardLoad{ReadsPerSecond: 100}}}, Shards: []api.Shard{goldShard, goldRange}, Keys: []api.HotKey{goldHotKey},
+	})
 	writeSingleForms(t, &b, "map", func(m api.Map) string { return formatMap(m, 0) }, api.Map{Version: 9, Groups: []api.Group{goldGroup, {ID: 11}}, Shards: []api.Shard{goldShard, goldRange}})
 	writeSingleForms(t, &b, "status --ready", formatReadiness, api.Ready{Checks: []api.Check{{Name: "store", Detail: "the disk is full"}}})
 	writeSingleForms(t, &b, "shard move", func(a api.Action) string { return formatPlan(&a.Plan, 0) + formatAction(a) },

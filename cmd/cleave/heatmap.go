@@ -21,7 +21,7 @@ import (
 type timeFlags struct{ from, to string }
 
 func (t *timeFlags) addFlags(cmd *cobra.Command, from string) {
-	cmd.Flags().StringVar(&t.from, "from", from, "begin of the `time`: how long ago, such as 30m, or a time of\nday or a whole one, such as 14:30 or 2026-01-31T14:30:00Z")
+	cmd.Flags().StringVar(&t.from, "from", from, "begin: how long ago, such as 30m, or a `time` of day, such\nas 14:30, or a whole one in RFC 3339")
 	cmd.Flags().StringVar(&t.to, "to", "", "end of the `time`, in the same way (default now)")
 }
 
@@ -82,7 +82,7 @@ ones are coarser. NO_COLOR, and a pipe, get characters in place of colours.`,
 	}
 	return initShowCommand(cmd, func(cmd *cobra.Command) {
 		flags := cmd.Flags()
-		flags.StringVar(&f.Metric, "metric", api.MetricOps, "ops, reads, writes, bytes_in, bytes_out, conflicts or p99")
+		flags.StringVar(&f.Metric, "metric", api.MetricOps, "what to draw: ops, reads, writes, bytes_in, bytes_out,\nconflicts or p99")
 		flags.StringVar(&f.Keyspace, "keyspace", "", "only the keys of a keyspace")
 		flags.IntVar(&height, "rows", 24, "how many lines to draw")
 		times.addFlags(cmd, "30m")
@@ -103,13 +103,73 @@ ones are coarser. NO_COLOR, and a pipe, get characters in place of colours.`,
 				return err
 			}
 			f.Rows, f.Columns = d.rows(), d.columns()
+			if format == output.Table {
+				f.Rows = maxHeatMapRows // the drawing chooses its own
+			}
 			m, err := c.HeatMap(ctx, f)
 			if err != nil {
 				return err
 			}
-			return output.WriteOne(out, format, m, d.render)
+			return output.WriteOne(out, format, m, func(m api.HeatMap) string { return d.render(joinHeatRows(m, d.rows())) })
 		})
 	})
+}
+
+// maxHeatMapRows is how many rows a server returns at most.
+const maxHeatMapRows = 512
+
+// joinHeatRows makes at most n rows of a map: neighbours that have least together are joined first, so that what is hot
+// keeps a row of its own.
+func joinHeatRows(m api.HeatMap, n int) api.HeatMap {
+	rows, cells := slices.Clone(m.Rows), slices.Clone(m.Cells)
+	weight := func(r int) (sum float64) {
+		for _, v := range cells[r] {
+			if v != nil {
+				sum += *v
+			}
+		}
+		return sum
+	}
+	weights := make([]float64, len(rows))
+	for r := range rows {
+		weights[r] = weight(r)
+	}
+	for len(rows) > n {
+		best, least := 0, math.Inf(1)
+		for r := range len(rows) - 1 {
+			w := weights[r] + weights[r+1]
+			if rows[r].Keyspace != rows[r+1].Keyspace {
+				w = math.MaxFloat64 // only if there is nothing else
+			}
+			if w < least {
+				best, least = r, w
+			}
+		}
+		cells[best] = joinHeatCells(m.Metric, cells[best], cells[best+1])
+		rows[best].Single = false
+		rows, cells, weights = slices.Delete(rows, best+1, best+2), slices.Delete(cells, best+1, best+2), slices.Delete(weights, best+1, best+2)
+		weights[best] = weight(best)
+	}
+	m.Rows, m.Cells = rows, cells
+	return m
+}
+
+// joinHeatCells are the cells of two rows as one: sums, and of times the longest.
+func joinHeatCells(metric string, a, b []*float64) []*float64 {
+	joined := make([]*float64, len(a))
+	for c := range a {
+		switch {
+		case a[c] == nil || b[c] == nil:
+			joined[c] = cmp.Or(a[c], b[c])
+		case metric == api.MetricP99:
+			v := math.Max(*a[c], *b[c])
+			joined[c] = &v
+		default:
+			v := *a[c] + *b[c]
+			joined[c] = &v
+		}
+	}
+	return joined
 }
 
 // heatDrawing is how a heat map is drawn.
@@ -158,7 +218,11 @@ func (d heatDrawing) render(m api.HeatMap) string {
 		step = 2
 	}
 	for r := 0; r < len(m.Rows); r += step {
-		b.WriteString(output.Clip(padRight(output.EscapeUnprintable(formatHeatRow(m.Rows, r)), heatLabelWidth), heatLabelWidth) + " ")
+		labelled := r
+		if step == 2 && r+1 < len(m.Rows) && m.Rows[r+1].Single && !m.Rows[r].Single {
+			labelled = r + 1 // a hot key is named, whichever half it has
+		}
+		b.WriteString(output.Clip(padRight(output.EscapeUnprintable(formatHeatRow(m.Rows, labelled)), heatLabelWidth), heatLabelWidth) + " ")
 		for c := range m.Columns {
 			upper := heatLevel(m.Cells[r][c], most)
 			if !d.colored {
@@ -207,6 +271,9 @@ func formatHeatRow(rows []api.HeatRow, r int) string {
 	}
 	if row.StartKey != nil {
 		text = row.StartKey.String()
+		if row.After {
+			text = "> " + text
+		}
 	}
 	if r == 0 || rows[r-1].Keyspace != row.Keyspace {
 		text = strings.TrimSuffix(cmp.Or(row.Keyspace, "-")+" "+text, " ")
@@ -291,7 +358,7 @@ or by slot in a hash keyspace.`,
 		columns: prefixColumns, emptyText: "nothing is known of that time: a server knows what was asked since it has started, ten seconds late",
 	}.toCobra(func(cmd *cobra.Command) {
 		flags := cmd.Flags()
-		flags.StringVar(&f.Metric, "metric", api.MetricOps, "ops, reads, writes, bytes_in, bytes_out or conflicts")
+		flags.StringVar(&f.Metric, "metric", api.MetricOps, "what to add up: ops, reads, writes, bytes_in, bytes_out or\nconflicts")
 		flags.StringVar(&f.Keyspace, "keyspace", "", "only the keys of a keyspace")
 		flags.IntVarP(&n, "number", "n", n, "how many to show")
 		times.addFlags(cmd, "10m")

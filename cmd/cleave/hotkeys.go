@@ -63,14 +63,17 @@ func formatMeasure(by string, n float64) string {
 	return formatRate(n)
 }
 
+// maxKeyWidth is how much of a key a table has: names of clients and addresses have to fit beside it.
+const maxKeyWidth = 40
+
 var hotKeyColumns = []output.Column[api.HotKey]{
 	{Head: "key", Cell: func(k api.HotKey) string {
 		if k.Truncated {
-			return k.Key.String() + "…"
+			return output.Clip(k.Key.String()+"…", maxKeyWidth)
 		}
-		return k.Key.String()
-	}, CutPriority: 3},
-	{Head: "keyspace", Cell: func(k api.HotKey) string { return formatOrDash(k.Keyspace) }, CutPriority: 4, DropPriority: 5},
+		return output.Clip(k.Key.String(), maxKeyWidth)
+	}},
+	{Head: "keyspace", Cell: func(k api.HotKey) string { return formatOrDash(k.Keyspace) }, CutPriority: 2, DropPriority: 5},
 	{Head: "shard", Right: true, Cell: func(k api.HotKey) string { return fmt.Sprint(k.Shard) }, DropPriority: 1},
 	{Head: "ops/s", Right: true, Cell: func(k api.HotKey) string { return formatRate(k.ReadsPerSecond + k.WritesPerSecond) }},
 	{Head: "±", Right: true, Cell: func(k api.HotKey) string {
@@ -83,7 +86,7 @@ var hotKeyColumns = []output.Column[api.HotKey]{
 	{Head: "bytes/s", Right: true, Cell: func(k api.HotKey) string { return output.Bytes(uint64(max(k.BytesPerSecond, 0))) }, DropPriority: 3},
 	{Head: "p99", Right: true, Cell: func(k api.HotKey) string { return formatSecondsOrDash(k.P99Seconds) }, DropPriority: 2},
 	{Head: "command", Cell: func(k api.HotKey) string { return formatNames(k.Commands) }},
-	{Head: "client", Cell: func(k api.HotKey) string { return formatNames(k.Clients) }, CutPriority: 1},
+	{Head: "client", Cell: func(k api.HotKey) string { return formatNames(k.Clients) }},
 	{Head: "address", Cell: func(k api.HotKey) string { return formatAddress(k.Addresses) }},
 }
 

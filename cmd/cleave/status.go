@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/ops/output"
+	"github.com/cleavekv/cleave/internal/ops/terminal"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -199,27 +202,105 @@ var auditColumns = []output.Column[api.Audit]{
 }
 
 func newSlowlogCommand() *cobra.Command {
-	return listCommand[api.Slow]{
-		use: "slowlog", short: "Show requests of Redis clients that took long, the newest first",
-		rows: func(ctx context.Context, c *api.Client, _ []string) ([]api.Slow, string, error) {
+	var by string
+	cmd := &cobra.Command{
+		Use: "slowlog", Short: "Show requests of Redis clients that took long, the newest first",
+		Example: "  cleave slowlog\n  cleave slowlog --by shard     which shards they were on",
+	}
+	return initShowCommand(cmd, func(cmd *cobra.Command) {
+		cmd.Flags().StringVar(&by, "by", "", "shard adds them up by shard")
+		completeMissingFlags(cmd, map[string]cobra.CompletionFunc{"by": cobra.FixedCompletions([]string{"shard"}, cobra.ShellCompDirectiveNoFileComp)})
+	}, func(ctx context.Context, c *api.Client, w watchFlag, f output.Format, _ []string) error {
+		if by != "" && by != "shard" {
+			return usageError{fmt.Errorf("--by %s: want shard", by)}
+		}
+		out := cmd.OutOrStdout()
+		return w.runRepeatedly(ctx, out, func() error {
 			rows, err := c.Slowlog(ctx)
-			return rows, "", err
-		},
-		columns: slowColumns, emptyText: "no request took long",
-	}.toCobra(nil)
+			switch {
+			case err != nil:
+				return err
+			case f == output.Table && len(rows) == 0:
+				_, err := fmt.Fprintln(out, "no request took long")
+				return err
+			case by == "shard":
+				return output.WriteRows(out, f, terminal.Width(out), sumSlowByShard(rows), slowShardColumns)
+			}
+			return output.WriteRows(out, f, terminal.Width(out), rows, slowColumns)
+		})
+	})
+}
+
+// slowShard is the slow requests of one shard, or of several shards together if it is 0.
+type slowShard struct {
+	Shard    uint64 `json:"shard"`
+	Group    uint64 `json:"group"`
+	Requests int    `json:"requests"`
+	// Seconds is the time of all, and MaxSeconds that of the slowest.
+	Seconds    float64 `json:"seconds"`
+	MaxSeconds float64 `json:"max_seconds"`
+	// Slowest is the slowest request, and Last when the newest was.
+	Slowest api.Slow  `json:"slowest"`
+	Last    time.Time `json:"last"`
+}
+
+// sumSlowByShard adds up slow requests by shard, that with the most time first.
+func sumSlowByShard(rows []api.Slow) []slowShard {
+	byShard := map[uint64]*slowShard{}
+	for _, r := range rows {
+		s := byShard[r.Shard]
+		if s == nil {
+			s = &slowShard{Shard: r.Shard, Group: r.Group}
+			byShard[r.Shard] = s
+		}
+		s.Requests++
+		s.Seconds += r.Seconds
+		if r.Seconds > s.MaxSeconds {
+			s.MaxSeconds, s.Slowest = r.Seconds, r
+		}
+		if r.Time.After(s.Last) {
+			s.Last = r.Time
+		}
+	}
+	all := []slowShard{}
+	for _, s := range byShard {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b slowShard) int {
+		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Shard, b.Shard))
+	})
+	return all
+}
+
+var slowShardColumns = []output.Column[slowShard]{
+	{Head: "shard", Right: true, Cell: func(s slowShard) string {
+		if s.Shard == 0 {
+			return "several"
+		}
+		return fmt.Sprint(s.Shard)
+	}},
+	{Head: "group", Right: true, Cell: func(s slowShard) string { return formatIDOrDash(s.Group) }},
+	{Head: "requests", Right: true, Cell: func(s slowShard) string { return output.Count(s.Requests) }},
+	{Head: "together", Right: true, Cell: func(s slowShard) string { return output.Seconds(s.Seconds) }},
+	{Head: "slowest", Right: true, Cell: func(s slowShard) string { return output.Seconds(s.MaxSeconds) }},
+	{Head: "command", Cell: func(s slowShard) string { return s.Slowest.Command }},
+	{Head: "keys", Cell: func(s slowShard) string { return formatKeys(s.Slowest.Keys) }, CutPriority: 1},
+	{Head: "last", Cell: func(s slowShard) string { return s.Last.Local().Format(timeLayout) }},
+}
+
+func formatKeys(keys []api.Key) string {
+	var texts []string
+	for _, k := range keys {
+		texts = append(texts, k.String())
+	}
+	return strings.Join(texts, " ")
 }
 
 var slowColumns = []output.Column[api.Slow]{
 	{Head: "time", Cell: func(s api.Slow) string { return s.Time.Local().Format(timeLayout) }},
 	{Head: "took", Right: true, Cell: func(s api.Slow) string { return output.Seconds(s.Seconds) }},
 	{Head: "command", Cell: func(s api.Slow) string { return s.Command }},
-	{Head: "keys", Cell: func(s api.Slow) string {
-		var keys []string
-		for _, k := range s.Keys {
-			keys = append(keys, k.String())
-		}
-		return strings.Join(keys, " ")
-	}, CutPriority: 2},
+	{Head: "keys", Cell: func(s api.Slow) string { return formatKeys(s.Keys) }, CutPriority: 2},
 	{Head: "shard", Right: true, Cell: func(s api.Slow) string { return formatIDOrDash(s.Shard) }},
 	{Head: "group", Right: true, Cell: func(s api.Slow) string { return formatIDOrDash(s.Group) }},
 	{Head: "client", Cell: func(s api.Slow) string { return strings.TrimSpace(s.Client + " " + s.Name) }, CutPriority: 1},

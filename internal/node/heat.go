@@ -2,6 +2,8 @@ package node
 
 import (
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/cleavekv/cleave/hash"
@@ -31,6 +33,31 @@ type nodeHeat struct {
 	// never goes back, and as the time since 1970.
 	began   time.Time
 	beganAt time.Duration
+
+	mu sync.Mutex
+	// alarm judges how evenly operations fall on keys, every evennessInterval; judgedAt is when it did last, and spread
+	// what it was given.
+	alarm    *heat.Alarm
+	judgedAt time.Duration
+	spread   heat.Spread
+	changes  []EvennessChange // the newest last
+}
+
+// evennessInterval is how often the evenness of the load is judged, and keptChanges how many changes of it are known.
+const evennessInterval, keptChanges = 10 * time.Second, 8
+
+// Evenness is how evenly operations fall on keys.
+type Evenness struct {
+	heat.Spread
+	// Usual is the evenness that there was lately, and Alarm reports whether it is far below that, or low anyway.
+	Usual float64
+	Alarm bool
+}
+
+// EvennessChange is the begin, or the end, of a time of uneven load.
+type EvennessChange struct {
+	Time time.Time
+	Evenness
 }
 
 func newNodeHeat(wallMS int64) (*nodeHeat, error) {
@@ -42,7 +69,10 @@ func newNodeHeat(wallMS int64) (*nodeHeat, error) {
 	if h.meter, err = heat.NewMeter(heat.Options{Slots: heatBuckets, HalfLife: heatHalfLife, Map: h.keyMap, Seed: rand.Uint64()}); err != nil {
 		return nil, err
 	}
-	h.shared, err = h.meter.NewSharedRecorder(sharedHeatRecorders, rand.Uint64)
+	if h.shared, err = h.meter.NewSharedRecorder(sharedHeatRecorders, rand.Uint64); err != nil {
+		return nil, err
+	}
+	h.alarm, err = heat.NewAlarm(heat.AlarmOptions{})
 	return h, err
 }
 
@@ -96,8 +126,52 @@ func (n *Node) HeatBucket(p partition.Position) uint16 {
 // CollectHeat adds up what was recorded since the last call. The node calls it once a second.
 func (n *Node) CollectHeat() {
 	if n.heat != nil {
-		n.heat.meter.Collect(n.heat.now())
+		now := n.heat.now()
+		n.heat.meter.Collect(now)
+		n.judgeEvenness(now)
 	}
+}
+
+// judgeEvenness looks whether the load has become uneven, or even again, if it is time to. What it was before is learnt
+// from a server that is asked for much; while little is asked nothing is judged.
+func (n *Node) judgeEvenness(now time.Duration) {
+	h := n.heat
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	passed := now - h.judgedAt
+	if passed < evennessInterval {
+		return
+	}
+	h.judgedAt, h.spread = now, h.meter.Spread()
+	change := h.alarm.Step(h.spread, min(passed, 2*evennessInterval))
+	if change == heat.AlarmSame {
+		return
+	}
+	e := h.evenness()
+	h.changes = append(h.changes, EvennessChange{time.Unix(0, int64(now)), e})
+	h.changes = h.changes[max(0, len(h.changes)-keptChanges):]
+	args := []any{"evenness", e.Evenness, "usual", e.Usual, "hottest_bucket_share", e.TopShare}
+	if e.Alarm {
+		n.events.limited.Warn("load has become uneven: cleave hotkeys shows the keys that are asked for most", append(args, "reason", "evenness")...)
+	} else {
+		n.events.limited.Info("load is even again", append(args, "reason", "evenness")...)
+	}
+}
+
+// REQUIRES: h.mu held.
+func (h *nodeHeat) evenness() Evenness {
+	return Evenness{Spread: h.spread, Usual: h.alarm.Usual(), Alarm: h.alarm.On()}
+}
+
+// Evenness returns how evenly operations fall on keys, as it was judged last, and when that has changed much, the newest
+// last. With [Options.HeatOff] nothing is known.
+func (n *Node) Evenness() (e Evenness, changes []EvennessChange) {
+	if n.heat == nil {
+		return e, nil
+	}
+	n.heat.mu.Lock()
+	defer n.heat.mu.Unlock()
+	return n.heat.evenness(), slices.Clone(n.heat.changes)
 }
 
 // HeatBytes is how much memory the meter, its recorders and the map take, about.

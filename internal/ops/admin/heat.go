@@ -166,6 +166,9 @@ func (a *Admin) decodePosition(p partition.Position) (at place) {
 	rest := p[len(k.Span().Start):]
 	if k.Kind == partition.Hash {
 		slot := k.SlotAt(p)
+		if len(rest) == 1 { // a boundary is cut off where that tells it from its neighbours
+			slot = int(rest[0]) << 8
+		}
 		at.slot = &slot
 		rest = rest[min(2, len(rest)):]
 	}
@@ -330,7 +333,7 @@ func (a *Admin) fillHeatMap(m *api.HeatMap, v *heat.View, scale float64) {
 		at := a.decodePosition(partition.Position(start))
 		row := api.HeatRow{Keyspace: at.keyspace, Slot: at.slot}
 		if len(at.key) > 0 {
-			row.StartKey = api.KeyOrNil(at.key)
+			row.StartKey, row.After = api.KeyOrNil(at.key), at.isAfter
 		}
 		row.Single = r+1 < len(v.Rows) && at.isWhole && strings.HasPrefix(v.Rows[r+1], start) && len(v.Rows[r+1]) == len(start)+1
 		m.Rows = append(m.Rows, row)
@@ -368,7 +371,11 @@ func (a *Admin) describeKey(ctx context.Context, e *api.Explanation) error {
 	}
 	p := k.AppendPosition(nil, *e.Key)
 	e.Heat = a.heatOf(p)
-	if values, err := key.Decode(*e.Key); err == nil && len(values) > 1 {
+	if layout, err := key.ParseLayout(k.Layout); err == nil && k.Layout != "" {
+		if text, err := layout.AppendFormat(nil, *e.Key); err == nil {
+			e.Parts = []string{string(text)}
+		}
+	} else if values, err := key.Decode(*e.Key); err == nil && len(values) > 1 {
 		for _, v := range values {
 			e.Parts = append(e.Parts, formatPart(v))
 		}

@@ -54,6 +54,32 @@ var loadMetrics = []struct {
 	{"shard_busy_seconds_total", "The time that was spent on these.", func(l *load.ShardLoad) float64 { return l.Busy.Seconds() }},
 }
 
+// sumOps is how many operations there are in a second.
+func sumOps[K comparable](rates map[K]heat.Rate) (ops float64) {
+	for _, r := range rates {
+		ops += r.Ops()
+	}
+	return ops
+}
+
+// addHeatMetrics adds how evenly the load is spread.
+func (a *Admin) addHeatMetrics(m *metricSet, shards []cleave.Shard, rates map[cleave.ShardID]heat.Rate) {
+	e, _ := a.node.Evenness()
+	m.addSingle("heat_evenness", gauge, "How evenly operations fall on 1024 buckets of keys, by their entropy: 1 is even, 0 is one bucket; 0 while little is asked.", e.Evenness)
+	m.addSingle("heat_evenness_usual", gauge, "The same as it was lately.", e.Usual)
+	m.addSingle("heat_top_bucket_share", gauge, "The share of the bucket that has most operations.", e.TopShare)
+	m.addSingle("heat_uneven", gauge, "Whether the load is far less even than usual.", boolToFloat(e.Alarm))
+	var ops, bytes []float64
+	for _, s := range shards {
+		if s.Keyspace != "" {
+			ops, bytes = append(ops, rates[s.ID].Ops()), append(bytes, float64(s.Bytes))
+		}
+	}
+	m.beginFamily("shard_skew", gauge, "How many times the mean the largest shard has, by operations a second and by bytes.")
+	m.addSample(heat.SkewOf(ops).MaxByMean, "by", "operations")
+	m.addSample(heat.SkewOf(bytes).MaxByMean, "by", "bytes")
+}
+
 // addLoadMetrics adds what is asked of all shards, and of those of which most is asked.
 func (a *Admin) addLoadMetrics(m *metricSet, shards []cleave.Shard) {
 	loads, rates := a.node.ReadLoads(), a.node.LoadRates()
@@ -61,6 +87,10 @@ func (a *Admin) addLoadMetrics(m *metricSet, shards []cleave.Shard) {
 	m.beginFamily("operations_total", counter, "What requests have done with a key, by kind.")
 	m.addSample(float64(total.Reads), "kind", "read")
 	m.addSample(float64(total.Writes), "kind", "write")
+	m.addSingle("scan_reads_total", counter, "Reads that are rows of scans.", float64(total.ScanReads))
+	m.addSingle("cross_shard_operations_total", counter, "Operations of transactions over several shards.", float64(total.CrossShard))
+	m.addSingle("conflicts_total", counter, "How often a transaction was repeated, or waited, because of another one on the same key.", float64(total.Conflicts))
+	a.addHeatMetrics(m, shards, rates)
 	m.addSingle("operation_errors_total", counter, "Operations whose reply is an error.", float64(total.Errors))
 	top := slices.Clone(shards)
 	slices.SortStableFunc(top, func(p, q cleave.Shard) int { return cmp.Compare(rates[q.ID].Ops(), rates[p.ID].Ops()) })

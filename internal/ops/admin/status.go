@@ -192,6 +192,9 @@ func (a *Admin) checkHealth(s *api.Status) {
 	if h := s.Fullest; h != nil && h.Ratio >= minSkewRatio && h.Value >= minSkewBytes {
 		find(api.Degraded, fmt.Sprint("cleave shard split --shard ", h.Shard), "shard %d has %.1f times the bytes of the mean", h.Shard, h.Ratio)
 	}
+	if e, _ := a.node.Evenness(); e.Alarm && sumOps(a.node.LoadRates()) >= minHottestOps {
+		find(api.Degraded, "cleave hotkeys", "the load is uneven: a thousandth of the keys has %.0f %% of it", 100*e.TopShare)
+	}
 	slices.SortStableFunc(s.Findings, func(x, y api.Finding) int { return cmp.Compare(y.Severity, x.Severity) }) // unhealthy before degraded
 	s.Verdict = api.Healthy
 	if len(s.Findings) > 0 {
@@ -233,6 +236,15 @@ func (a *Admin) listEvents(jobs []api.Job) []api.Event {
 		if e.Outcome == api.AuditDone && e.Job == "" {
 			all = append(all, api.Event{Time: e.Time, Kind: "change", Message: e.What + ", from " + trimPort(e.From)})
 		}
+	}
+	_, changes := a.node.Evenness()
+	for _, c := range changes {
+		e := api.Event{Time: c.Time.UTC(), Kind: "heat", Message: fmt.Sprintf("the load is even again: evenness %.2f", c.Evenness.Evenness)}
+		if c.Alarm {
+			e.Message = fmt.Sprintf("the load has become uneven: evenness %.2f, usually %.2f", c.Evenness.Evenness, c.Usual)
+			e.Command = "cleave hotkeys"
+		}
+		all = append(all, e)
 	}
 	slices.SortStableFunc(all, func(x, y api.Event) int { return y.Time.Compare(x.Time) })
 	return all[:min(len(all), maxStatusEvents)]

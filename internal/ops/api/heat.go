@@ -104,8 +104,9 @@ type HeatRow struct {
 	Slot *int `json:"slot,omitempty"`
 	// StartKey is none at the begin of the keyspace, or of the slot.
 	StartKey *Key `json:"start_key,omitempty"`
-	// Single reports whether the row is that key alone.
+	// Single reports whether the row is that key alone, and After whether it begins right behind that key.
 	Single bool `json:"single,omitempty"`
+	After  bool `json:"after,omitempty"`
 }
 
 // HeatFilter is the part of a heat map that is wanted. The zero value is all of it.

@@ -108,7 +108,7 @@ type Explanation struct {
 	Bytes          *uint64  `json:"bytes,omitempty"`
 	Fields         *uint64  `json:"fields,omitempty"`
 	ExpiresSeconds *float64 `json:"expires_seconds,omitempty"`
-	// Parts are the values of a key that is an encoded tuple, as those of tables and layouts are.
+	// Parts is the key as the layout of its keyspace has it, or else the values of one that is an encoded tuple.
 	Parts []string `json:"parts,omitempty"`
 	// Heat is what is asked of the key, if it is among those that are asked for most.
 	Heat *HotKey `json:"heat,omitempty"`

@@ -83,6 +83,12 @@ var mutants = map[string][]guard{
 	"load-conflicts-uncounted":             {{folder: ".", test: "TestLoad_CrossShardAndConflicts_AreCounted"}},
 	"load-reads-of-cross-shard-uncounted":  {{folder: ".", test: "TestLoad_CrossShardAndConflicts_AreCounted"}},
 	"load-units-never-cross-shard":         {{folder: "internal/server", test: "TestLoad_EveryRequestIsCountedOnceForItsShard"}},
+	"heat-evenness-never-judged":           {{folder: "internal/node", test: "TestHeat_LoadBecomesUneven_RaisesAnAlarm"}},
+	"hotkeys-counts-when-stopped":          {{folder: "internal/server", test: "TestHotKeys_SampleAndSlots_FindTheHotKeys"}},
+	"hotkeys-of-all-slots":                 {{folder: "internal/server", test: "TestHotKeys_SampleAndSlots_FindTheHotKeys"}},
+	"hotkeys-sample-of-all":                {{folder: "internal/server", test: "TestHotKeys_SampleAndSlots_FindTheHotKeys"}},
+	"hotkeys-of-any-shard":                 {{folder: "internal/ops/admin", test: "TestHotKeys_MisbehavingClient_IsNamed"}},
+	"heatmap-hot-key-without-a-row":        {{folder: "internal/ops/admin", test: "TestHeatMap_HotKey_HasARowOfItsOwn"}},
 	"heat-on-though-off":                   {{folder: ".", test: "TestHeat_Off_ProgramIsNotSampled"}},
 
 	"limit-refuses-none":         {{folder: "internal/shard/admission", test: "TestReserve_QueueIsFull_Refuses"}},
