@@ -17,9 +17,6 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// errHeatOff is the answer about heat of a server that does not measure it.
-var errHeatOff = newRefusedError("heat is off", "start the server with heat = on")
-
 // measureInfo is a measure of hot keys by its name. A count times scale is in its unit.
 type measureInfo struct {
 	by    heat.Measure
@@ -44,7 +41,7 @@ const (
 func (a *Admin) listHotKeys(_ context.Context, q *query) (api.HotKeys, error) {
 	meter := a.node.Heat()
 	if meter == nil {
-		return api.HotKeys{}, errHeatOff
+		return api.HotKeys{}, errHeatOff()
 	}
 	name := q.getString(api.QueryBy)
 	if name == "" {
@@ -206,7 +203,7 @@ const (
 func (a *Admin) getHeatMap(_ context.Context, q *query) (api.HeatMap, error) {
 	keyMap := a.node.HeatMap()
 	if keyMap == nil {
-		return api.HeatMap{}, errHeatOff
+		return api.HeatMap{}, errHeatOff()
 	}
 	name := q.getString(api.QueryMetric)
 	if name == "" {
