@@ -65,7 +65,6 @@ func sumOps[K comparable](rates map[K]heat.Rate) (ops float64) {
 // addHeatMetrics adds how evenly the load is spread.
 func (a *Admin) addHeatMetrics(m *metricSet, shards []cleave.Shard, rates map[cleave.ShardID]heat.Rate) {
 	e, _ := a.node.Evenness()
-	m.addSingle("heat_evenness", gauge, "How evenly operations fall on 1024 buckets of keys, by their entropy: 1 is even, 0 is one bucket; 0 while little is asked.", e.Evenness)
 	m.addSingle("heat_evenness_usual", gauge, "The same as it was lately.", e.Usual)
 	m.addSingle("heat_top_bucket_share", gauge, "The share of the bucket that has most operations.", e.TopShare)
 	m.addSingle("heat_uneven", gauge, "Whether the load is far less even than usual.", boolToFloat(e.Alarm))
