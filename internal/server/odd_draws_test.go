@@ -181,7 +181,7 @@ type oddDraws struct {
 func newOddDraws(rng *rand.Rand) *oddDraws {
 	d := &oddDraws{Rand: rng}
 	for _, s := range redis.AllSpecs() {
-		if len(s.Subcommands) > 0 && s.Name != "command" || notCompared[s.Name] != "" || strings.HasPrefix(s.Name, "cleave.") || strings.HasPrefix(s.Name, "cluster|") {
+		if len(s.Subcommands) > 0 && s.Name != "command" || notCompared[s.Name] != "" || strings.HasPrefix(s.Name, "cleave.") || strings.HasPrefix(s.Name, "cluster|") || strings.HasPrefix(s.Name, "hotkeys") { // Redis has these since 8.6
 			continue
 		}
 		d.specs = append(d.specs, s)

@@ -62,8 +62,8 @@ func sumOps[K comparable](rates map[K]heat.Rate) (ops float64) {
 	return ops
 }
 
-// addHeatMetrics adds how evenly the load is spread.
-func (a *Admin) addHeatMetrics(m *metricSet, shards []cleave.Shard, rates map[cleave.ShardID]heat.Rate) {
+// addSpreadMetrics adds how evenly the load is spread.
+func (a *Admin) addSpreadMetrics(m *metricSet, shards []cleave.Shard, rates map[cleave.ShardID]heat.Rate) {
 	e, _ := a.node.Evenness()
 	m.addSingle("heat_evenness_usual", gauge, "The same as it was lately.", e.Usual)
 	m.addSingle("heat_top_bucket_share", gauge, "The share of the bucket that has most operations.", e.TopShare)
@@ -89,7 +89,7 @@ func (a *Admin) addLoadMetrics(m *metricSet, shards []cleave.Shard) {
 	m.addSingle("scan_reads_total", counter, "Reads that are rows of scans.", float64(total.ScanReads))
 	m.addSingle("cross_shard_operations_total", counter, "Operations of transactions over several shards.", float64(total.CrossShard))
 	m.addSingle("conflicts_total", counter, "How often a transaction was repeated, or waited, because of another one on the same key.", float64(total.Conflicts))
-	a.addHeatMetrics(m, shards, rates)
+	a.addSpreadMetrics(m, shards, rates)
 	m.addSingle("operation_errors_total", counter, "Operations whose reply is an error.", float64(total.Errors))
 	top := slices.Clone(shards)
 	slices.SortStableFunc(top, func(p, q cleave.Shard) int { return cmp.Compare(rates[q.ID].Ops(), rates[p.ID].Ops()) })
