@@ -98,7 +98,9 @@ func TestHotKeys_SampleAndSlots_FindTheHotKeys(t *testing.T) {
 	}
 	c.runScript("HOTKEYS STOP -> OK\nHOTKEYS RESET -> OK\nHOTKEYS START METRICS 1 CPU DURATION 1 -> OK")
 	h := l.s.hotKeySession.Load()
+	h.mu.Lock()
 	h.startedAt = h.startedAt.Add(-1e9)
+	h.mu.Unlock()
 	c.ask("SET late 1")
 	if got := c.ask("HOTKEYS GET"); strings.Contains(got, "late") || !strings.Contains(got, "tracking-active (0)") || !strings.Contains(got, "collection-duration-ms (1000)") {
 		t.Errorf("a second later: %s", got)
