@@ -115,6 +115,29 @@ func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// Of reads that were made together, one that is not the first is made again if its row was changed since: the first may
+// have been read after that change.
+func TestAColdReadThatIsNotTheNewestIsMadeAgain(t *testing.T) {
+	l := startCold(t, shapes[0], 2, "k")
+	w := newWorker(l.s, rowKeyBytes)
+	h := newManualClient(t, l)
+	w.takeRequests(h.c, []byte("GET k0\r\nGET k1\r\n"))
+	clients := []*client{h.c}
+	batch := l.s.planReadBatch(clients)
+	batch.fetchRows(ctx, false)
+	l.dial().runScript("SET k0 new -> OK\nSET k1 new -> OK")
+	if h.c.replyReadRows() {
+		t.Error("all is answered by what was read before the change")
+	}
+	if got := string(h.c.Out.Bytes); got != "$1\r\n0\r\n" {
+		t.Errorf("answered was %q, want the first read alone", got)
+	}
+	l.s.runBacklogs(ctx, clients)
+	if got := string(h.c.Out.Bytes); got != "$1\r\n0\r\n$3\r\nnew\r\n" {
+		t.Errorf("answered was %q, want what the second key has now", got)
+	}
+}
+
 // A client that wants answers again gets one, whatever it has sent before.
 func TestCLIENTREPLYONIsAnswered(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {

@@ -121,7 +121,7 @@ var mutants = map[string][]guard{
 	"store-snapshots-one-by-one":       {{folder: "internal/storage/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
 	"serve-unit-half-executed":             {{folder: "internal/server", test: "TestAUnitOfOneGroupMeetsTransactionsAndMoves"}},
-	"serve-cold-reads-overtake":            {{folder: "internal/server", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
+	"serve-cold-reads-overtake":            {{folder: "internal/server", test: "TestAColdReadThatIsNotTheNewestIsMadeAgain"}},
 	"serve-backlog-of-an-emptied-keyspace": {{folder: "internal/server", test: "TestAPipelineGoesOnInAnEmptiedKeyspace"}},
 	"serve-recycles-what-is-under-way":     {{folder: "internal/server", test: "TestMemoryOfWhatIsUnderWayIsNotUsedAgain"}},
 	"distributor-never-held":               {{folder: "internal/reshard/distributor", test: "TestPlanner_WhatDidNotHelp_IsHeld"}},
