@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -138,7 +139,9 @@ type reclaimer struct {
 	stop chan struct{} // closed by Close
 	// Only runReclaimer uses these.
 	flush, compact backoff
-	lastPosition   wal.Position // at the last look
+
+	releaseMu    sync.Mutex   // held while memory is released
+	lastPosition wal.Position // at the last look
 }
 
 // backoff spaces attempts: each waits twice as long as the last one, until one succeeds.
@@ -197,6 +200,8 @@ const (
 // last: rows that wait to be applied are in memory three times, as log, in the row cache and in order.
 func (s *Store) maybeReleaseMemory() {
 	r := &s.reclaimer
+	r.releaseMu.Lock()
+	defer r.releaseMu.Unlock()
 	before := r.lastPosition
 	r.lastPosition = s.Position()
 	if r.lastPosition > before+maxIdleBytes || s.beginCall() != nil {
