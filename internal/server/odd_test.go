@@ -126,7 +126,7 @@ func (o *oddTwin) step() error {
 		case theirs[i][0].text == "+QUEUED\r\n":
 			o.queued = append(o.queued, words)
 		case name == "EXEC" || name == "DISCARD" || name == "RESET":
-			if !strings.Contains(theirs[i][0].text, "wrong number") {
+			if text := theirs[i][0].text; strings.HasPrefix(text, "-EXECABORT") || !strings.Contains(text, "wrong number") {
 				o.queued = nil
 			}
 		}

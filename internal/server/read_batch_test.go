@@ -107,6 +107,7 @@ func startStallingRows(t *testing.T, sh serverShape, keys, size int, blockCache 
 	o := sh.options()
 	o.Durability = cleave.Never
 	o.BlockCacheBytes = blockCache
+	o.HeatOff = true // nobody measures shards on that disk
 	reopen := func() *cleave.DB {
 		db, err := smallstore.Open("disk", o, disk.FS)
 		if err != nil {
