@@ -93,6 +93,9 @@ func (r *Recorder) weightOf(cost int) float64 {
 	return weightOfCost(cost, r.every)
 }
 
+// Weight is how many operations the one stands for that Sampled has chosen last.
+func (r *Recorder) Weight() float64 { return r.weight }
+
 // Record counts the operation for which Sampled was true.
 func (r *Recorder) Record(a *Access) { r.record(a, r.weight) }
 

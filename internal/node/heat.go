@@ -26,9 +26,10 @@ const (
 // nodeHeat is which keys and ranges are asked for, as a sample of operations. Its keys are positions, so that ranges and
 // cuts are those of the partition map. All of it is in memory, bounded, and gone when the process ends.
 type nodeHeat struct {
-	meter  *heat.Meter
-	shared *heat.SharedRecorder
-	keyMap *heat.Map
+	meter   *heat.Meter
+	shared  *heat.SharedRecorder
+	keyMap  *heat.Map
+	traffic trafficLog
 	// began and beganAt are the moment that times of the meter and the map are counted from: as one of the clock that
 	// never goes back, and as the time since 1970.
 	began   time.Time
@@ -108,6 +109,14 @@ func (n *Node) SharedHeat() *heat.SharedRecorder {
 func (n *Node) RecordAccess(a *heat.Access, weight float64) {
 	a.Slot = n.HeatBucket(a.Key)
 	n.heat.shared.Record(a, weight)
+	n.heat.traffic.offer(a, weight)
+}
+
+// RecordAccessBy records an operation that a recorder of the meter has chosen. Its key is a position.
+func (n *Node) RecordAccessBy(r *heat.Recorder, a *heat.Access) {
+	a.Slot = n.HeatBucket(a.Key)
+	r.Record(a)
+	n.heat.traffic.offer(a, r.Weight())
 }
 
 // HeatBucket returns the bucket of a position by which the evenness of the load is judged: slots in a row for a hash
@@ -129,6 +138,7 @@ func (n *Node) CollectHeat() {
 		now := n.heat.now()
 		n.heat.meter.Collect(now)
 		n.judgeEvenness(now)
+		n.heat.traffic.expire(now)
 	}
 }
 

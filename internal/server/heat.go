@@ -55,8 +55,7 @@ func (w *worker) isSampled(bytes int) bool {
 func (w *worker) recordAccess(c *client, spec *redis.Spec, p partition.Position, o load.Op, busy, service time.Duration) {
 	a := c.newAccess(spec, p, o, busy, service)
 	if w.heat != nil {
-		a.Slot = w.s.node.HeatBucket(p)
-		w.heat.Record(&a)
+		w.s.node.RecordAccessBy(w.heat, &a)
 		return
 	}
 	w.s.node.RecordAccess(&a, w.heatWeight)

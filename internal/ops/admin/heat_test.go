@@ -123,11 +123,47 @@ func TestHeatMap_HotKey_HasARowOfItsOwn(t *testing.T) {
 	}
 }
 
+// A reader sees what is asked for from its first request on, of the keyspace that it wants.
+func TestTraffic_Requests_AreShownAsTheyCome(t *testing.T) {
+	l := startSmallServer(t)
+	begun, err := l.client.Traffic(ctx, "", "")
+	if err != nil || len(begun.Operations) > 0 || begun.Every != 128 {
+		t.Fatalf("%+v, %v", begun, err)
+	}
+	heatUp(t, l)
+	seen, err := l.client.Traffic(ctx, "default", begun.Next)
+	hot, writes := 0, 0
+	for _, o := range seen.Operations {
+		if o.Keyspace != "default" || o.Bytes == 0 || o.Command != "incr" && o.Command != "get" || o.Write != (o.Command == "incr") {
+			t.Fatalf("operation %+v", o)
+		}
+		if string(o.Key) == "stock:\x1b42" {
+			hot++
+		}
+		if o.Write {
+			writes++
+		}
+	}
+	if n := len(seen.Operations); err != nil || n < 300 || n > 650 || hot != writes || hot < n/3 || hot > 2*n/3 || seen.Lost != 0 || seen.Next == begun.Next {
+		t.Errorf("of 60,000 operations %d were shown, %d of the hot key, %d writes; %v", n, hot, writes, err)
+	}
+	if more, err := l.client.Traffic(ctx, "", seen.Next); err != nil || len(more.Operations) > 0 {
+		t.Errorf("after that: %+v, %v", more, err)
+	}
+	for _, q := range []url.Values{{api.QueryAfter: {"x"}}, {api.QueryKeyspace: {"none"}}, {api.QueryN: {"1"}}} {
+		var said *api.Error
+		if err := l.client.Get(ctx, api.PathTraffic, q, &seen); !errors.As(err, &said) {
+			t.Errorf("%v: %v", q, err)
+		}
+	}
+}
+
 func TestHeat_Off_IsSaid(t *testing.T) {
 	l := startServerOn(t, openDB(t, "", cleave.Options{Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20, HeatOff: true}), "")
 	for _, err := range []error{
 		func() error { _, err := l.client.HotKeys(ctx, api.HotKeyFilter{}); return err }(),
 		func() error { _, err := l.client.HeatMap(ctx, api.HeatFilter{}); return err }(),
+		func() error { _, err := l.client.Traffic(ctx, "", ""); return err }(),
 	} {
 		if !errors.Is(err, &api.Error{Code: api.CodeRefused}) || !strings.Contains(err.Error(), "heat is off") {
 			t.Errorf("got %v", err)

@@ -53,6 +53,9 @@ func (a *Admin) readRoutes() []route {
 			keyspaceParam, {api.QueryStart, "key", "the first key, of a range keyspace"}, {api.QueryEnd, "key", "the key behind the last"},
 			{api.QueryRows, "integer", "how many rows at most: default 360, at most 512"}, {api.QueryColumns, "integer", "how many columns at most: default 360, at most 1000"},
 		}, a.getHeatMap),
+		newReadRoute(api.PathTraffic, "traffic", "Operations of a sample as they come. The first request begins it.", []param{
+			keyspaceParam, {api.QueryAfter, "string", "where to go on: next of the answer before"},
+		}, a.getTraffic),
 		newListRoute(api.PathClients, "listClients", "Connections of Redis clients, the oldest first.", nil, a.listClients),
 		newListRoute(api.PathSlowlog, "listSlow", "Requests that took long, the newest first, without their values.", nil, a.listSlowlog),
 		newListRoute(api.PathCaps, "listCaps", "Caps of writes that hold, by number.", nil, a.listCaps),

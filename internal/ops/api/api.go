@@ -61,6 +61,7 @@ const (
 	PathExplain   = PathPrefix + "/explain"
 	PathHotKeys   = PathPrefix + "/hotkeys"
 	PathHeatMap   = PathPrefix + "/heatmap"
+	PathTraffic   = PathPrefix + "/traffic"
 	PathClients   = PathPrefix + "/clients"
 	PathSlowlog   = PathPrefix + "/slowlog"
 	PathConfig    = PathPrefix + "/config"

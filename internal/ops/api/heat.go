@@ -171,3 +171,40 @@ func (c *Client) HotKeys(ctx context.Context, f HotKeyFilter) (h HotKeys, err er
 func (c *Client) HeatMap(ctx context.Context, f HeatFilter) (m HeatMap, err error) {
 	return m, c.Get(ctx, PathHeatMap, f.query(), &m)
 }
+
+// Traffic are operations of a sample, in the order in which they were executed: one of Every, each with the same chance.
+// They are kept while a reader asks for them: nothing of what was before its first request, and nothing any more ten
+// seconds after the last.
+type Traffic struct {
+	Every int `json:"every"`
+	// Next is where to go on, for ?after=.
+	Next string `json:"next"`
+	// Lost is how many came and went since the last request: a reader that asks four times a second loses none.
+	Lost uint64 `json:"lost"`
+	// TooLong counts operations on keys of more than about 500 bytes, which are not shown, since the first request.
+	TooLong    uint64      `json:"too_long"`
+	Operations []Operation `json:"operations"`
+}
+
+// Operation is what a request does with one key.
+type Operation struct {
+	Keyspace string `json:"keyspace"`
+	Key      Key    `json:"key"`
+	Write    bool   `json:"write"`
+	Command  string `json:"command"`
+	// Bytes are those of the request and of the reply.
+	Bytes int `json:"bytes"`
+}
+
+// Traffic returns the operations of a keyspace since a place, which is empty for the first request. The keyspace "" is
+// all of them.
+func (c *Client) Traffic(ctx context.Context, keyspace, after string) (t Traffic, err error) {
+	q := url.Values{}
+	if keyspace != "" {
+		q.Set(QueryKeyspace, keyspace)
+	}
+	if after != "" {
+		q.Set(QueryAfter, after)
+	}
+	return t, c.Get(ctx, PathTraffic, q, &t)
+}
