@@ -36,12 +36,18 @@ type Options struct {
 	CurrentKind *partition.Kind
 	// Queries are what programs ask. Without them, how well keys suit queries is not known.
 	Queries []Query
+	// ReadQueries, if set, returns Queries when the columns are known, for logs whose statements do not
+	// say which of their names are columns.
+	ReadQueries func(columns []string) ([]Query, error)
 	// Together are kinds of transactions: what has to be decided at once. Without them, how many
 	// cross shards is known only as far as Queries have transactions.
 	Together []Together
 	// Fraction is the share of all records that the source has, if it is a sample. Default 1. The bytes
 	// of keys are those of all records.
 	Fraction float64
+	// Traffic means that records are operations on keys, not what is stored: sizes are bytes that they
+	// move, and what a report says of writes is of all operations.
+	Traffic bool
 	// Now is the present, which times in identifiers lie around. Default time.Now.
 	Now time.Time
 	// Workers is how many goroutines parse and count. Default as many as there are processors, at most
@@ -77,6 +83,8 @@ type Report struct {
 	SampledRows int `json:"sampled_rows"`
 	// Interrupted means that the input was not read to its end.
 	Interrupted bool `json:"interrupted"`
+	// Traffic is Options.Traffic.
+	Traffic bool `json:"traffic,omitempty"`
 	// Skipped counts records that could not be read, and Problems names the first of all problems.
 	Skipped  int64     `json:"skipped"`
 	Problems []Problem `json:"problems"`
@@ -139,7 +147,8 @@ type Skew struct {
 type Result struct {
 	Layout string `json:"layout"`
 	Kind   string `json:"kind"`
-	// Grade is A to F, or ? if the sample is too small.
+	// Grade is A to F, or ? if the sample is too small, or too small to see the writes of a moment in a
+	// range keyspace.
 	Grade  string  `json:"grade"`
 	Score  float64 `json:"score"`
 	Scores Scores  `json:"scores"`
@@ -203,6 +212,9 @@ func Analyze(ctx context.Context, src Source, o Options) (*Report, error) {
 			a.problems = append(a.problems, Problem{c.wrongLine(), c.name, fmt.Sprintf("%d values are not of type %v, this is the first", c.wrong, keyTypes[c.typ])})
 		}
 	}
+	if err := a.readQueries(); err != nil {
+		return nil, err
+	}
 	if err := a.checkQueries(); err != nil {
 		return nil, err
 	}
@@ -210,7 +222,7 @@ func Analyze(ctx context.Context, src Source, o Options) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{
-		At: o.Now.UTC(), Rows: a.rows, Bytes: a.bytes, Shards: o.Shards, SampledRows: a.sim.sampled, Interrupted: interrupted,
+		At: o.Now.UTC(), Rows: a.rows, Bytes: a.bytes, Shards: o.Shards, SampledRows: a.sim.sampled, Interrupted: interrupted, Traffic: o.Traffic,
 		Skipped: a.skipped, Problems: a.problems,
 	}
 	for _, c := range a.columns {
@@ -261,6 +273,19 @@ func (a *analysis) newEmptyError() error {
 		return ErrNoRows
 	}
 	return fmt.Errorf("%w that can be read: %d skipped; %v", ErrNoRows, a.skipped, a.problems[0])
+}
+
+// readQueries reads the queries that wait for the names of columns.
+func (a *analysis) readQueries() (err error) {
+	if a.options.ReadQueries == nil {
+		return nil
+	}
+	var names []string
+	for _, c := range a.columns {
+		names = append(names, c.name)
+	}
+	a.options.Queries, err = a.options.ReadQueries(names)
+	return err
 }
 
 // checkQueries refuses queries about columns that there are none of.
@@ -396,8 +421,8 @@ func (a *analysis) newResult(c *candidate) Result {
 	}
 	r.Scores, r.Score = a.score(c, &r)
 	r.Grade = gradeOf(r.Score)
-	if a.isTooSmall() {
-		r.Grade = "?"
+	if a.isTooSmall() || c.kind == partition.Range && r.Writes == nil {
+		r.Grade = "?" // a range keyspace is as good as its edge, which would not have been seen
 	}
 	r.Sentence, r.Patterns = a.explain(c, &r)
 	if r.Together != nil {
@@ -484,8 +509,18 @@ func (a *analysis) addNotes(r *Report) {
 		note("%d rows are too few for a grade: %d shards take at least %d.", a.rows, a.options.Shards, max(minRows, minRowsPerShard*a.options.Shards))
 	}
 	r.addTogetherNotes(a.options.Together)
-	if len(a.options.Queries) == 0 {
+	switch {
+	case len(a.options.Queries) > 0:
+	case a.options.Traffic:
+		note("Rows are operations: what bytes says is of what they move, not of what is stored. Entities with several keys are preferred.")
+	default:
 		note("Without queries it is not known how many shards they ask; entities with several rows are preferred.")
+	}
+	isUngraded := func(c Result) bool { return c.Kind == partition.Range.String() && c.Writes == nil }
+	switch {
+	case a.isTooSmall():
+	case slices.ContainsFunc(r.Candidates, isUngraded), r.Current != nil && isUngraded(*r.Current):
+		note("There are too few rows to see how writes of a moment are spread over a range keyspace, so its keys have no grade.")
 	}
 	if len(a.sim.bursts) == 0 {
 		note("There are too few rows to see how writes of a moment are spread.")

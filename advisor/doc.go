@@ -28,6 +28,9 @@
 // runs of 1024 consecutive rows for the writes of a moment. The best 16 of all candidates are then
 // simulated on the whole sample.
 //
+// With [Options.Traffic] records are operations on keys, such as package advisor/trafficlog reads, and
+// keys are judged by load in place of what is stored.
+//
 // [Options.Together] says what transactions decide on at once, and the report which keys keep that in
 // one shard. [Report.Tenants] are values that need a place of their own. [Compare] finds whether a key
 // that was right still is. Package advisor/htmlreport writes a report as a page.

@@ -53,7 +53,8 @@ const (
 )
 
 // Compare finds what has changed since a report was kept. The later report must have the same key as
-// its current one; the columns of both are matched by name.
+// its current one; the columns of both are matched by name. Of stored records and of traffic the grades
+// alone are compared.
 func Compare(kept, later *Report) (*Drift, error) {
 	was, is := kept.KeyInUse(), later.Current
 	if was == nil {
@@ -63,6 +64,10 @@ func Compare(kept, later *Report) (*Drift, error) {
 		return nil, fmt.Errorf("%w: the later report has no current key", ErrOptions)
 	}
 	d := &Drift{Since: kept.At, Layout: is.Layout, Kind: is.Kind, Was: was.Grade, Is: is.Grade}
+	if kept.Traffic != later.Traffic {
+		d.settle(kept, was, is)
+		return d, nil
+	}
 	d.addSkew("bytes of the fullest shard over the mean", &was.Skews[0].Bytes, &is.Skews[0].Bytes)
 	d.addSkew("writes of the most written shard over the mean", was.Writes, is.Writes)
 	d.addShare("share of the largest key", was.LargestKey, is.LargestKey)
@@ -77,6 +82,12 @@ func Compare(kept, later *Report) (*Drift, error) {
 			d.addColumn(&kept.Columns[n], c)
 		}
 	}
+	d.settle(kept, was, is)
+	return d, nil
+}
+
+// settle decides by the grades.
+func (d *Drift) settle(kept *Report, was, is *Result) {
 	d.StillRight = is.Grade <= "B" || is.Grade <= was.Grade
 	d.Sentence = fmt.Sprintf("%s is still right: grade %s, as on %s", is.Layout, is.Grade, kept.At.Format(time.DateOnly))
 	switch {
@@ -88,7 +99,6 @@ func Compare(kept, later *Report) (*Drift, error) {
 	case is.Grade != was.Grade:
 		d.Sentence = fmt.Sprintf("%s is still right: grade %s, on %s it was %s", is.Layout, is.Grade, kept.At.Format(time.DateOnly), was.Grade)
 	}
-	return d, nil
 }
 
 func exactly(v float64) Interval { return Interval{v, v, v} }

@@ -45,6 +45,9 @@ func (a *analysis) score(c *candidate, r *Result) (Scores, float64) {
 		Stability:   unknownScore,
 		Local:       unknownScore,
 	}
+	if a.options.Traffic {
+		s.LargestKey = unknownScore // of what is stored nothing is known
+	}
 	if p.writesKnown {
 		s.Writes = min(1, evenEnough/p.writes.Value)
 	}
@@ -155,9 +158,15 @@ func gradeOf(score float64) string {
 	return "F"
 }
 
-// compareResults ranks results: by points, then the simpler, then by name so that runs agree.
+// compareResults ranks results: those with a grade first, by points, then the simpler, then by name so that runs agree.
 func compareResults(a, b *Result) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(len(a.Layout), len(b.Layout)), cmp.Compare(a.Layout, b.Layout), cmp.Compare(a.Kind, b.Kind))
+	noGrade := func(r *Result) int {
+		if r.Grade == "?" {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(noGrade(a), noGrade(b)), cmp.Compare(b.Score, a.Score), cmp.Compare(len(a.Layout), len(b.Layout)), cmp.Compare(a.Layout, b.Layout), cmp.Compare(a.Kind, b.Kind))
 }
 
 // explain returns what is worst about a key, in one sentence, and the names of the patterns behind it.
@@ -180,9 +189,13 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 		}
 	}
 	shards := float64(a.options.Shards)
+	data, writes, fullest := "data and writes", "writes", "the fullest shard has"
+	if a.options.Traffic {
+		data, writes, fullest = "operations", "operations", "the busiest shard moves"
+	}
 	switch {
 	case least >= 0.9:
-		sentence = "spreads data and writes evenly"
+		sentence = "spreads " + data + " evenly"
 		if c.layout.Salts() == 1 && p.locality > 0.9 && a.keepsTogether(c) {
 			sentence += ", and keeps together what belongs together"
 		}
@@ -194,7 +207,7 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 			sentence = "it has the same value everywhere"
 		}
 	case least == s.Writes:
-		sentence = fmt.Sprintf("at any moment one shard takes %.0f %% of all writes", 100*min(1, p.writes.Value/shards))
+		sentence = fmt.Sprintf("at any moment one shard takes %.0f %% of all %s", 100*min(1, p.writes.Value/shards), writes)
 	case least == s.Queries:
 		sentence = fmt.Sprintf("%.0f %% of queries ask every shard", 100*r.Queries.Scatter)
 		if r.Queries.Scatter < 0.01 {
@@ -207,7 +220,7 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 	case least == s.LargestKey:
 		sentence = fmt.Sprintf("one key has %.0f MB and cannot be split", p.largestKey.Value*a.allBytes()/1e6)
 	default:
-		sentence = fmt.Sprintf("the fullest shard has %.1f times the mean; one key alone is %.1f times", p.skews[0].Value, p.largestKey.Value*shards)
+		sentence = fmt.Sprintf("%s %.1f times the mean; one key alone is %.1f times", fullest, p.skews[0].Value, p.largestKey.Value*shards)
 	}
 	return sentence, patterns
 }

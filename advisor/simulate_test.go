@@ -22,14 +22,14 @@ type tableSource struct {
 	rows    int
 	row     func(i int) []any
 	next    int
-	// onBatch is called before each batch, and its error ends the source.
-	onBatch func(next int) error
+	// onRead is called before each call that reads, and its error ends the source.
+	onRead func(next int) error
 }
 
 // Next is part of Source.
 func (s *tableSource) Next(b *Records) error {
-	if s.onBatch != nil {
-		if err := s.onBatch(s.next); err != nil {
+	if s.onRead != nil {
+		if err := s.onRead(s.next); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func TestSimulator_KeysAreThoseOfTheLayout(t *testing.T) {
 func TestAnalyze_InterruptedReportsWhatItKnows(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	src := &tableSource{columns: []string{"user"}, rows: 1 << 30, row: func(i int) []any { return []any{i % 500} }}
-	src.onBatch = func(next int) error {
+	src.onRead = func(next int) error {
 		if next >= 20_000 {
 			cancel()
 		}
@@ -120,7 +120,7 @@ func TestAnalyze_InterruptedReportsWhatItKnows(t *testing.T) {
 func TestAnalyze_ReturnsErrorsOfTheSource(t *testing.T) {
 	broken := errors.New("disk on fire")
 	src := &tableSource{columns: []string{"user"}, rows: 5000, row: func(i int) []any { return []any{i} }}
-	src.onBatch = func(next int) error {
+	src.onRead = func(next int) error {
 		if next >= 1000 {
 			return broken
 		}
@@ -195,7 +195,7 @@ func TestAnalyze_MemoryIsBounded(t *testing.T) {
 		}
 		return row
 	}}
-	src.onBatch = func(int) error {
+	src.onRead = func(int) error {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		most = max(most, m.HeapInuse)

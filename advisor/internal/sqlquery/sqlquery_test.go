@@ -1,11 +1,11 @@
-package postgres
+package sqlquery
 
 import (
 	"encoding/json"
 	"testing"
 )
 
-func TestReadStatement_FindsWhatIsAsked(t *testing.T) {
+func TestRead_FindsWhatIsAsked(t *testing.T) {
 	columns := []string{"id", "customer", "region", "created_at", "Order"}
 	for text, want := range map[string]string{
 		"SELECT * FROM orders WHERE id = $1": `select [id] {} []`,
@@ -35,7 +35,7 @@ func TestReadStatement_FindsWhatIsAsked(t *testing.T) {
 		"SELECT * FROM orders WHERE id":  `select [] {} []`,
 	} {
 		got := ""
-		if q, ok := readStatement(text, "public", "orders", columns); ok {
+		if q, ok := Read(text, Options{Schema: "public", Table: "orders", Columns: columns}); ok {
 			got = q.Op + " " + formatList(t, q.Columns) + " {"
 			for name := range q.Filter {
 				got += name
@@ -61,13 +61,43 @@ func formatList(t *testing.T, list []string) string {
 }
 
 // Any text is read without a panic.
-func FuzzReadStatement(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add("SELECT * FROM orders o WHERE o.id = $1 AND (a IN (SELECT 1)) OR \"x\" = 'y'")
 	f.Add("UPDATE orders SET (a, b) = ($1) WHERE NOT (id")
 	f.Fuzz(func(t *testing.T, text string) {
-		q, _ := readStatement(text, "public", "orders", []string{"id", "a", "x"})
+		q, _ := Read(text, Options{Schema: "public", Table: "orders", Columns: []string{"id", "a", "x"}, Values: true, Parameters: []string{"p"}})
 		if _, err := json.Marshal(q); err != nil {
 			t.Fatal(err)
 		}
 	})
+}
+
+// The values that a statement has say which partitions a transaction asks for.
+func TestRead_Values_AreThoseOfTheStatement(t *testing.T) {
+	o := Options{Schema: "public", Table: "orders", Columns: []string{"id", "customer", "ts"}, Values: true, Parameters: []string{"7", "it's"}}
+	for text, want := range map[string]string{
+		"SELECT * FROM orders WHERE customer = $2 AND id = $1":                                   `{"customer":"it's","id":"7"} []`,
+		"SELECT * FROM orders WHERE customer = 'it''s' AND id = 8;":                              `{"customer":"it's","id":"8"} []`,
+		"SELECT * FROM orders WHERE (customer = 'a') AND ts > now()":                             `{"customer":"a","ts":{"ge":null}} []`,
+		"SELECT * FROM orders WHERE customer = $3 AND id = 7 + 1":                                `{} [customer id]`,
+		"SELECT * FROM orders WHERE customer IN ('a', 'b')":                                      `{} [customer]`,
+		"UPDATE orders SET ts = now() WHERE id = $1":                                             `{"id":"7"} []`,
+		"INSERT INTO orders (id, ts, customer) VALUES ($1, to_timestamp(1, 2), 'c') RETURNING 1": `{"customer":"c","id":"7"} []`,
+		"INSERT INTO orders (id, customer) VALUES ((SELECT 1), $2)":                              `{"customer":"it's"} []`,
+		"INSERT INTO orders VALUES ($1, $2)":                                                     `{} []`,
+		"INSERT INTO orders (id) SELECT 1":                                                       `{} []`,
+	} {
+		q, ok := Read(text, o)
+		filter := "{}"
+		if q.Filter != nil {
+			b, err := json.Marshal(q.Filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			filter = string(b)
+		}
+		if got := filter + " " + formatList(t, q.Columns); !ok || got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", text, got, want)
+		}
+	}
 }
