@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"github.com/cleavekv/cleave/advisor"
 	"github.com/cleavekv/cleave/advisor/htmlreport"
 	"github.com/cleavekv/cleave/advisor/postgres"
+	"github.com/cleavekv/cleave/advisor/postgreslog"
 	"github.com/cleavekv/cleave/internal/ops/output"
 	"github.com/cleavekv/cleave/internal/ops/terminal"
 	"github.com/cleavekv/cleave/partition"
@@ -29,25 +31,34 @@ type adviseFlags struct {
 	strict, noHeader    bool
 	together            string
 	save, compare, html string
+	heatMap             bool
+	asOf                string
 	kept                *advisor.Report // what compare names
 	table               string
 	sample              float64
+	live                liveFlags
 	output              output.Format
 }
 
 func newAdviseCommand() *cobra.Command {
 	var f adviseFlags
 	cmd := &cobra.Command{
-		Use:   "advise FILE|URL",
+		Use:   "advise FILE|URL|--live",
 		Short: "Find the key that records are best sharded by",
 		Long: `Find the key that records are best sharded by.
 
-FILE is CSV with a header, JSON lines, or Parquet; - is stdin. URL is that of a
+FILE is CSV with a header, JSON lines, Parquet, or what MONITOR of Redis prints;
+- is stdin. URL is that of a
 PostgreSQL database, with --table. Nothing is written there; what is asked of the
 table comes from pg_stat_statements, if there is one. Records are read once, in
 bounded memory, and should be in the order in which they were written: that
 shows where writes go at one moment. Candidates are placed on shards as a server
 would place them.
+
+With --live the records are operations of a running server, one of 128, for the
+time that --for names. Their columns are the parts of keys: those of the layout of
+the keyspace, or else what stands between colons, as part1, part2 and so on. bytes
+are then those that operations move, and ops in place of writes are all of them.
 
 Candidates are ranked, the best first, with a grade from A to F. bytes is the
 fullest shard over the mean, and writes the most written shard of a moment; 1 is
@@ -65,13 +76,23 @@ with --save is still right, and which figures have moved; if not, it exits with
   cleave advise orders.csv --save advice.json
   cleave advise orders.csv --html report.html
   cleave advise later.csv --compare advice.json
+  cleave advise --live --for 5m --keyspace orders --save advice.json
+  cleave advise --live --keyspace orders --compare advice.json
   cleave advise postgres://me@db/shop --table orders --sample 5
   cleave advise orders.csv --candidates 'customer;(region, day(ts)) | id'`,
-		Args: oneNamedArg("a file of CSV, JSON lines or Parquet, such as orders.csv, or postgres://…"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.live.on && len(args) == 0 {
+				return nil
+			}
+			if f.live.on {
+				return usageError{fmt.Errorf("--live takes no file: %q", args)}
+			}
+			return oneNamedArg("a file of CSV, JSON lines or Parquet, such as orders.csv, or postgres://…, or --live")(cmd, args)
+		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runAdvise(cmd, args[0], &f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runAdvise(cmd, strings.Join(args, ""), &f) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -79,21 +100,24 @@ with --save is still right, and which figures have moved; if not, it exits with
 	flags.StringVar(&f.layout, "layout", "", "kind of keyspace, hash or range (default both)")
 	flags.IntVar(&f.options.Shards, "shards", 16, "how many shards there are to be")
 	flags.StringVar(&f.options.Current, "current", "", "`layout` of the key in use, of a hash keyspace unless --layout\nsays range")
-	flags.StringVar(&f.queries, "queries", "", "`file` of what programs ask: JSON lines with op, filter, columns,\nset, txn and count")
-	flags.StringVar(&f.fileFormat, "format", "", "csv, jsonl or parquet (default by the name of the file)")
+	flags.StringVar(&f.queries, "queries", "", "`file` of what programs ask: JSON lines with op, filter, columns,\nset, txn and count, or a csvlog of PostgreSQL, with --table")
+	flags.StringVar(&f.fileFormat, "format", "", "csv, jsonl, parquet or monitor (default by the name of the\nfile)")
 	flags.StringVar(&f.together, "together", "", "`columns` whose rows are decided at once, by kinds of\ntransactions with counts: trip,cabin=90;customer=10, or\n@file with a line for each")
 	flags.StringVar(&f.save, "save", "", "keep the report in this `file`, to compare with later")
 	flags.StringVar(&f.html, "html", "", "write the report to this `file` as a page for browsers")
+	flags.BoolVar(&f.heatMap, "heatmap", false, "draw the writes of shards over time under the current key and\nthe best one")
 	flags.StringVar(&f.compare, "compare", "", "compare with the report that was kept in this `file`: is its\nkey still right?")
-	flags.StringVar(&f.table, "table", "", "`table` of the PostgreSQL database")
+	flags.StringVar(&f.table, "table", "", "`table` of the PostgreSQL database, or of --queries from its log")
 	flags.Float64Var(&f.sample, "sample", 0, "read only so many `percent` of the table's pages")
 	flags.BoolVar(&f.noHeader, "no-header", false, "the first record of a CSV is data; columns are c1, c2, …")
+	flags.StringVar(&f.asOf, "as-of", "", "`day` of old records, such as 2024-12-31: times in identifiers\nlie around it (default today)")
 	flags.BoolVar(&f.strict, "strict", false, "fail at the first record that cannot be read, rather than skip it")
+	f.live.addFlags(cmd)
 	flags.VarP(&f.output, "output", "o", "form of the output")
 	completeFlags(cmd, map[string]cobra.CompletionFunc{
 		"output": completeOutput, "queries": completeFiles, "save": completeFiles, "html": completeFiles, "compare": completeFiles,
 		"layout": cobra.FixedCompletions([]cobra.Completion{"hash", "range"}, cobra.ShellCompDirectiveNoFileComp),
-		"format": cobra.FixedCompletions([]cobra.Completion{"csv", "jsonl", "parquet"}, cobra.ShellCompDirectiveNoFileComp),
+		"format": cobra.FixedCompletions([]cobra.Completion{"csv", "jsonl", "parquet", "monitor"}, cobra.ShellCompDirectiveNoFileComp),
 	})
 	return cmd
 }
@@ -102,6 +126,9 @@ with --save is still right, and which figures have moved; if not, it exits with
 const redrawTime = 100 * time.Millisecond
 
 func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
+	if err := f.live.checkFlags(cmd); err != nil {
+		return err
+	}
 	if err := f.fillOptions(); err != nil {
 		return err
 	}
@@ -123,10 +150,16 @@ func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
 	}
 	report, err := advisor.Analyze(ctx, in.src, f.options)
 	line.End(false)
+	if f.live.on && errors.Is(err, advisor.ErrNoRows) && ctx.Err() == nil {
+		return errNoTraffic
+	}
 	if err != nil {
 		return toAdviseError(ctx, in.name, err)
 	}
 	report.Notes = append(report.Notes, in.notes...)
+	if in.addNotes != nil {
+		report.Notes = in.addNotes(report.Notes)
+	}
 	if f.kept != nil {
 		if report.Drift, err = advisor.Compare(f.kept, report); err != nil {
 			return usageError{fmt.Errorf("--compare %s: %w", f.compare, trimAdvise(err))}
@@ -142,8 +175,14 @@ func runAdvise(cmd *cobra.Command, name string, f *adviseFlags) error {
 			return err
 		}
 	}
-	width := terminal.Width(cmd.OutOrStdout())
-	if err := output.WriteOne(cmd.OutOrStdout(), f.output, report, func(r *advisor.Report) string { return formatAdvice(r, width) }); err != nil {
+	width, colored := terminal.Width(cmd.OutOrStdout()), terminal.CanColor(cmd.OutOrStdout())
+	if err := output.WriteOne(cmd.OutOrStdout(), f.output, report, func(r *advisor.Report) string {
+		text := formatAdvice(r, width)
+		if f.heatMap {
+			text += formatAdviceHeat(r, colored)
+		}
+		return text
+	}); err != nil {
 		return err
 	}
 	switch {
@@ -168,6 +207,12 @@ func (f *adviseFlags) fillOptions() error {
 	default:
 		return usageError{fmt.Errorf("--layout %s: want hash or range", f.layout)}
 	}
+	if f.asOf != "" {
+		var err error
+		if f.options.Now, err = time.Parse(time.DateOnly, f.asOf); err != nil {
+			return usageError{fmt.Errorf("--as-of %s: want a day such as 2024-12-31", f.asOf)}
+		}
+	}
 	if f.candidates != "auto" {
 		if f.options.Candidates = advisor.ParseCandidates(f.candidates); len(f.options.Candidates) == 0 {
 			return usageError{errors.New("--candidates names none: leave it out to have them found")}
@@ -184,12 +229,37 @@ func (f *adviseFlags) fillOptions() error {
 	if f.queries == "" {
 		return nil
 	}
+	return f.openQueries()
+}
+
+// openQueries reads what programs ask, or leaves that until the columns are known. A log of PostgreSQL begins with the
+// digit of a time, JSON does not.
+func (f *adviseFlags) openQueries() error {
 	file, err := os.Open(f.queries)
 	if err != nil {
 		return usageError{fmt.Errorf("--queries: %w", err)}
 	}
 	defer file.Close()
-	if f.options.Queries, err = advisor.ReadQueries(file); err != nil {
+	in := bufio.NewReader(file)
+	if first, err := in.Peek(1); err == nil && '0' <= first[0] && first[0] <= '9' {
+		if f.table == "" {
+			return usageError{fmt.Errorf("--queries %s is a log of PostgreSQL: name the table whose statements count with --table", f.queries)}
+		}
+		f.options.ReadQueries = func(columns []string) ([]advisor.Query, error) {
+			file, err := os.Open(f.queries)
+			if err != nil {
+				return nil, usageError{fmt.Errorf("--queries: %w", err)}
+			}
+			defer file.Close()
+			queries, err := postgreslog.Read(file, f.table, columns)
+			if err != nil {
+				return nil, usageError{fmt.Errorf("--queries %s: %w", f.queries, trimAdvise(err))}
+			}
+			return queries, nil
+		}
+		return nil
+	}
+	if f.options.Queries, err = advisor.ReadQueries(in); err != nil {
 		return usageError{fmt.Errorf("--queries %s: %w", f.queries, trimAdvise(err))}
 	}
 	return nil
@@ -255,7 +325,7 @@ func writePage(name string, r *advisor.Report) error {
 
 // toAdviseError names what is wrong as the command line has it.
 func toAdviseError(ctx context.Context, name string, err error) error {
-	if errors.As(err, &usageError{}) {
+	if errors.As(err, &usageError{}) || errors.As(err, &exitError{}) {
 		return err
 	}
 	if errors.Is(err, postgres.ErrUnreachable) {
@@ -276,7 +346,7 @@ func toAdviseError(ctx context.Context, name string, err error) error {
 
 // trimAdvise takes the names of the packages out of an error.
 func trimAdvise(err error) error {
-	return errors.New(strings.NewReplacer("advise: ", "", "csvfile: ", "", "jsonlfile: ", "", "parquetfile: ", "", "postgres: ", "", "key: bad layout", "bad layout").Replace(err.Error()))
+	return errors.New(strings.NewReplacer("advise: ", "", "csvfile: ", "", "jsonlfile: ", "", "parquetfile: ", "", "postgres: ", "", "postgreslog: ", "", "trafficlog: ", "", "key: bad layout", "bad layout").Replace(err.Error()))
 }
 
 // shownCandidates is how many a table has. JSON has all.
@@ -285,7 +355,11 @@ const shownCandidates = 8
 // formatAdvice is a report for people.
 func formatAdvice(r *advisor.Report, width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s, %s:\n\n", output.Plural(r.Rows, "row"), output.Bytes(r.Bytes), output.Plural(len(r.Columns), "column"))
+	record := "row"
+	if r.Traffic {
+		record = "operation"
+	}
+	fmt.Fprintf(&b, "%s, %s, %s:\n\n", output.Plural(r.Rows, record), output.Bytes(r.Bytes), output.Plural(len(r.Columns), "column"))
 	b.WriteString(output.RenderTable(width, r.Columns, newAdviceColumns()))
 	rows := slices.Clone(r.Candidates[:min(len(r.Candidates), shownCandidates)])
 	if r.Current != nil && !slices.ContainsFunc(rows, func(c advisor.Result) bool { return c.Layout == r.Current.Layout && c.Kind == r.Current.Kind }) {
@@ -304,7 +378,7 @@ func formatAdvice(r *advisor.Report, width int) string {
 		case "D", "F":
 			notes = append(notes, fmt.Sprintf("No candidate is good. The first of them, grade %s: %s.", best.Grade, best.Sentence))
 		default:
-			notes = append(notes, fmt.Sprintf("Best: %s. Price: %s.", best.Sentence, best.Price), best.Create)
+			notes = append(notes, fmt.Sprintf("Best, grade %s: %s. Price: %s.", best.Grade, best.Sentence, best.Price), best.Create)
 		}
 	}
 	if c := r.Current; c != nil {
@@ -373,13 +447,17 @@ func newAdviceColumns() []output.Column[advisor.Column] {
 
 func newCandidateColumns(r *advisor.Report) []output.Column[advisor.Result] {
 	type result = advisor.Result
+	moment := "writes"
+	if r.Traffic {
+		moment = "ops"
+	}
 	columns := []output.Column[result]{
 		{Head: "grade", Cell: func(c result) string { return c.Grade }},
 		{Head: "points", Right: true, Cell: func(c result) string { return fmt.Sprintf("%.1f", c.Score) }},
 		{Head: "kind", Cell: func(c result) string { return c.Kind }},
 		{Head: "layout", Cell: func(c result) string { return c.Layout }},
 		{Head: "bytes", Right: true, Cell: func(c result) string { return formatInterval(&c.Skews[0].Bytes, 2) }},
-		{Head: "writes", Right: true, Cell: func(c result) string { return formatInterval(c.Writes, 2) }},
+		{Head: moment, Right: true, Cell: func(c result) string { return formatInterval(c.Writes, 2) }},
 		{Head: "largest", Right: true, Cell: func(c result) string { return fmt.Sprintf("%.2f %%", 100*c.LargestKey.Value) }},
 	}
 	if slices.ContainsFunc(r.Candidates, func(c result) bool { return c.Queries != nil }) {

@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave/advisor/jsonlfile"
 	"github.com/cleavekv/cleave/advisor/parquetfile"
 	"github.com/cleavekv/cleave/advisor/postgres"
+	"github.com/cleavekv/cleave/advisor/trafficlog"
 	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
@@ -26,6 +27,8 @@ type adviseInput struct {
 	close func()
 	// fraction returns how much was read, below 0 if that is not known.
 	fraction func(p advisor.Progress) float64
+	// addNotes adds what is to be said about the input when it was read, nil for nothing.
+	addNotes func(notes []string) []string
 	notes    []string
 }
 
@@ -34,12 +37,16 @@ func isDatabase(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
 
-// openInput opens the file or the table that was asked for.
+// openInput opens the file, the table or the traffic that was asked for.
 func (f *adviseFlags) openInput(ctx context.Context, cmd *cobra.Command, name string) (*adviseInput, error) {
+	if f.live.on {
+		f.options.Traffic = true
+		return f.live.openLive(ctx)
+	}
 	if isDatabase(name) {
 		return f.openTable(ctx, name)
 	}
-	if f.table != "" || f.sample != 0 {
+	if f.table != "" && f.options.ReadQueries == nil || f.sample != 0 {
 		return nil, usageError{fmt.Errorf("--table and --sample are for a database: %s is a file", name)}
 	}
 	file, size, err := openRecords(cmd, name)
@@ -83,7 +90,7 @@ func (f *adviseFlags) openTable(ctx context.Context, name string) (*adviseInput,
 		f.options.Fraction = f.sample / 100
 		in.notes = append(in.notes, fmt.Sprintf("The rows are those of %v %% of the table's pages: it has more rows and values than are shown.", f.sample))
 	}
-	if len(f.options.Queries) > 0 {
+	if f.queries != "" {
 		return in, nil
 	}
 	f.options.Queries, err = table.Queries(ctx)
@@ -123,7 +130,10 @@ func openRecords(cmd *cobra.Command, name string) (io.ReadCloser, int64, error) 
 func (f *adviseFlags) newSource(name string, r io.Reader, size int64) (advisor.Source, error) {
 	format := f.fileFormat
 	if format == "" {
-		format = map[string]string{".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet"}[strings.ToLower(filepath.Ext(name))]
+		format = map[string]string{".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".monitor": "monitor"}[strings.ToLower(filepath.Ext(name))]
+	}
+	if format != "monitor" && (f.live.prefix != "" || f.live.kind != "all") {
+		return nil, usageError{errors.New("--prefix and --ops are for --live, and for what MONITOR prints")}
 	}
 	if f.noHeader && format != "csv" {
 		return nil, usageError{errors.New("--no-header is for CSV: other formats have none")}
@@ -139,8 +149,14 @@ func (f *adviseFlags) newSource(name string, r io.Reader, size int64) (advisor.S
 		return parquetfile.NewReader(file, size)
 	case "jsonl":
 		return jsonlfile.NewReader(r, jsonlfile.Options{Strict: f.strict}), nil
+	case "monitor":
+		if f.strict {
+			return nil, usageError{errors.New("--strict is not for what MONITOR prints")}
+		}
+		f.options.Traffic = true
+		return trafficlog.NewMonitorReader(r, f.live.options()), nil
 	case "":
-		return nil, usageError{fmt.Errorf("%s: the name does not show what it is: say --format csv, jsonl or parquet", name)}
+		return nil, usageError{fmt.Errorf("%s: the name does not show what it is: say --format csv, jsonl, parquet or monitor", name)}
 	}
-	return nil, usageError{fmt.Errorf("--format %s: want csv, jsonl or parquet", format)}
+	return nil, usageError{fmt.Errorf("--format %s: want csv, jsonl, parquet or monitor", format)}
 }

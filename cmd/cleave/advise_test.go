@@ -102,7 +102,7 @@ func TestAdvise_ErrorsSayWhatToDo(t *testing.T) {
 	}{
 		{[]string{filepath.Join(dir, "none.csv")}, exitUsage, "no such file"},
 		{[]string{dir}, exitUsage, "is a directory"},
-		{[]string{write("data.bin", "x")}, exitUsage, "say --format csv, jsonl or parquet"},
+		{[]string{write("data.bin", "x")}, exitUsage, "say --format csv, jsonl, parquet or monitor"},
 		{[]string{write("empty.csv", "")}, exitFailed, "the input is empty"},
 		{[]string{write("header.csv", "a,b\n")}, exitFailed, "the input has no rows"},
 		{[]string{write("empty.jsonl", "")}, exitFailed, "the input has no rows"},
@@ -124,7 +124,7 @@ func TestAdvise_ErrorsSayWhatToDo(t *testing.T) {
 		{[]string{good, "--current", "nothing"}, exitUsage, "the current key: "},
 		{[]string{good, "--shards", "1"}, exitUsage, "1 shards; use 2 to 1024"},
 		{[]string{good, "--layout", "ring"}, exitUsage, "want hash or range"},
-		{[]string{good, "--format", "orc"}, exitUsage, "want csv, jsonl or parquet"},
+		{[]string{good, "--format", "orc"}, exitUsage, "want csv, jsonl, parquet or monitor"},
 		{[]string{good, "--queries", write("q1", "{\"colour\":1}")}, exitUsage, "unknown field"},
 		{[]string{good, "--queries", write("q2", "{\"columns\":[\"nothing\"]}")}, exitUsage, "there is no column nothing"},
 		{[]string{good, "--queries", write("q3", "")}, exitUsage, "there are none"},

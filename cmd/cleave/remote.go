@@ -28,15 +28,21 @@ type remote struct {
 
 // addFlags gives a command those of every command that talks to a server.
 func (r *remote) addFlags(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	cmd.Flags().VarP(&r.format, "output", "o", "form of the output")
+	completeMissingFlags(cmd, map[string]cobra.CompletionFunc{"output": completeOutput})
+	r.addServerFlags(cmd)
+}
+
+// addServerFlags gives a command those that name the server.
+func (r *remote) addServerFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.VarP(&r.format, "output", "o", "form of the output")
 	flags.StringVar(&r.addr, "addr", "", "`host:port` of the server's HTTP API, or its https://\n(default "+api.EnvAddr+", or "+api.DefaultAddr+")")
 	flags.StringVar(&r.caCert, "cacert", "", "`file` of certificates to trust for https://, as PEM\n(default "+api.EnvCACert+", or those of the system)")
 	flags.StringVar(&r.tokenFile, "token-file", "", "`file` with the server's token\n(default "+api.EnvToken+", "+api.EnvTokenFile+", or what the\nserver has left in --data)")
 	flags.StringVar(&r.data, "data", "", "`directory` of the server's data, for its token\n(default CLEAVE_DATA, or cleave-data on loopback)")
 	flags.DurationVar(&r.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
-	completeMissingFlags(cmd, map[string]cobra.CompletionFunc{"output": completeOutput, "token-file": completeFiles, "cacert": completeFiles, "data": completeDirs})
+	completeMissingFlags(cmd, map[string]cobra.CompletionFunc{"token-file": completeFiles, "cacert": completeFiles, "data": completeDirs})
 }
 
 // flagOrEnv is what a flag says, else a variable, else a default.

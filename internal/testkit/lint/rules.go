@@ -123,6 +123,8 @@ var layers = map[string]int{
 	"internal/testkit/mutants":  18,
 	"internal/testkit/killtest": 18,
 	"examples":                  18,
+
+	"examples/shardkeys/dataset": 0,
 }
 
 // purePackages lists the packages that decide. They are handed time, randomness and

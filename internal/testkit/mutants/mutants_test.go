@@ -325,7 +325,10 @@ var mutants = map[string][]guard{
 	"advisor-always-still-right":          {{folder: "advisor", test: "TestCompare_NamesWhatHasMoved"}},
 	"advisor-salt-keeps-together":         {{folder: "advisor", test: "TestAnalyze_FindsWhatIsDecidedTogether"}},
 	"advisor-large-tenant-gets-one-shard": {{folder: "advisor", test: "TestAnalyze_NamesTenantsThatNeedAPlace"}},
-	"advisor-or-counts-as-and":            {{folder: "advisor/postgres", test: "TestReadStatement_FindsWhatIsAsked"}},
+	"advisor-or-counts-as-and":            {{folder: "advisor/internal/sqlquery", test: "TestRead_FindsWhatIsAsked"}},
+	"traffic-dear-shown-more-often":       {{folder: "internal/node", test: "TestTraffic_Readers_SeeTheSampleInOrder"}},
+	"traffic-kept-for-nobody":             {{folder: "internal/node", test: "TestTraffic_Readers_SeeTheSampleInOrder"}},
+	"postgreslog-bind-counts":             {{folder: "advisor/postgreslog", test: "TestRead_CSVLog_HasStatementsWithValuesAndTransactions"}},
 
 	"heat-map-outgrows-its-cap":   {{"heat", "TestMap_TakesNoMoreThanItMay", quietFlags}},
 	"heat-young-shard-is-cold":    {{"heat", "TestShardRates_AreTheIntegralOverTheWindow", quietFlags}},
