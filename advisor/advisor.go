@@ -450,11 +450,15 @@ func (a *analysis) fix(r *Report) string {
 	if best.Layout == current.Layout && best.Kind == current.Kind {
 		return "no other candidate is better"
 	}
-	return fmt.Sprintf("use %s in a %s keyspace: %s; price: %s", best.Layout, best.Kind, listChanges(current, best), best.Price)
+	return fmt.Sprintf("use %s in a %s keyspace: %s; price: %s", best.Layout, best.Kind, listChanges(current, best, a.options.Traffic), best.Price)
 }
 
 // listChanges names the figures that another key makes better or worse by a tenth or five points.
-func listChanges(current, best *Result) string {
+func listChanges(current, best *Result, traffic bool) string {
+	writes, fullest := "write max/mean", "fullest shard"
+	if traffic {
+		writes, fullest = "operations max/mean", "bytes moved max/mean"
+	}
 	var changes []string
 	addSkew := func(what string, from, to *Interval) {
 		if from != nil && to != nil && math.Abs(from.Value-to.Value) >= 0.1 {
@@ -466,8 +470,8 @@ func listChanges(current, best *Result) string {
 			changes = append(changes, fmt.Sprintf("%s %.0f %% -> %.0f %%", what, 100*from, 100*to))
 		}
 	}
-	addSkew("write max/mean", current.Writes, best.Writes)
-	addSkew("fullest shard", &current.Skews[0].Bytes, &best.Skews[0].Bytes)
+	addSkew(writes, current.Writes, best.Writes)
+	addSkew(fullest, &current.Skews[0].Bytes, &best.Skews[0].Bytes)
 	addShare("rows that have the key", current.Present.Value, best.Present.Value)
 	if current.Queries != nil && best.Queries != nil {
 		addShare("queries of one shard", current.Queries.Single, best.Queries.Single)

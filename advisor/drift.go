@@ -68,8 +68,12 @@ func Compare(kept, later *Report) (*Drift, error) {
 		d.settle(kept, was, is)
 		return d, nil
 	}
-	d.addSkew("bytes of the fullest shard over the mean", &was.Skews[0].Bytes, &is.Skews[0].Bytes)
-	d.addSkew("writes of the most written shard over the mean", was.Writes, is.Writes)
+	bytes, writes := "bytes of the fullest shard over the mean", "writes of the most written shard over the mean"
+	if later.Traffic {
+		bytes, writes = "bytes that the busiest shard moves over the mean", "operations of the busiest shard over the mean"
+	}
+	d.addSkew(bytes, &was.Skews[0].Bytes, &is.Skews[0].Bytes)
+	d.addSkew(writes, was.Writes, is.Writes)
 	d.addShare("share of the largest key", was.LargestKey, is.LargestKey)
 	d.addShare("share of rows that have the key", was.Present, is.Present)
 	if was.Queries != nil && is.Queries != nil {

@@ -43,6 +43,12 @@ func TestCompare_NamesWhatHasMoved(t *testing.T) {
 			t.Errorf("%s to %s: still right: %v, %q, moved %q, want %+v", c.was, c.is, d.StillRight, d.Sentence, got, c)
 		}
 	}
+	// What is stored and what is asked for are measured in other units.
+	traffic := reportOf("D", 9, 0.5)
+	traffic.Traffic = true
+	if d, err := Compare(reportOf("A", 1, 0), traffic); err != nil || d.StillRight || len(d.Moved) > 0 || !strings.Contains(d.Sentence, "no longer right") {
+		t.Errorf("stored records and traffic: %+v, %v", d, err)
+	}
 	if _, err := Compare(&Report{}, reportOf("A", 1, 0)); !errors.Is(err, ErrOptions) {
 		t.Errorf("got %v, want %v", err, ErrOptions)
 	}

@@ -147,6 +147,12 @@ func TestTraffic_Requests_AreShownAsTheyCome(t *testing.T) {
 	if n := len(seen.Operations); err != nil || n < 300 || n > 650 || hot != writes || hot < n/3 || hot > 2*n/3 || seen.Lost != 0 || seen.Next == begun.Next {
 		t.Errorf("of 60,000 operations %d were shown, %d of the hot key, %d writes; %v", n, hot, writes, err)
 	}
+	if _, err := l.db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "other", Slots: 16}); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := l.client.Traffic(ctx, "other", begun.Next); err != nil || len(other.Operations) > 0 {
+		t.Errorf("another keyspace has %+v, %v", other, err)
+	}
 	if more, err := l.client.Traffic(ctx, "", seen.Next); err != nil || len(more.Operations) > 0 {
 		t.Errorf("after that: %+v, %v", more, err)
 	}

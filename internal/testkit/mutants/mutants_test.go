@@ -326,6 +326,7 @@ var mutants = map[string][]guard{
 	"advisor-salt-keeps-together":         {{folder: "advisor", test: "TestAnalyze_FindsWhatIsDecidedTogether"}},
 	"advisor-large-tenant-gets-one-shard": {{folder: "advisor", test: "TestAnalyze_NamesTenantsThatNeedAPlace"}},
 	"advisor-or-counts-as-and":            {{folder: "advisor/internal/sqlquery", test: "TestRead_FindsWhatIsAsked"}},
+	"advisor-unseen-edge-has-a-grade":     {{folder: "advisor", test: "TestAnalyze_FewRowsOfACounter_NeverMakeItGood"}},
 	"traffic-dear-shown-more-often":       {{folder: "internal/node", test: "TestTraffic_Readers_SeeTheSampleInOrder"}},
 	"traffic-kept-for-nobody":             {{folder: "internal/node", test: "TestTraffic_Readers_SeeTheSampleInOrder"}},
 	"postgreslog-bind-counts":             {{folder: "advisor/postgreslog", test: "TestRead_CSVLog_HasStatementsWithValuesAndTransactions"}},
