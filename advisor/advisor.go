@@ -510,7 +510,11 @@ func (a *analysis) addNotes(r *Report) {
 		note("The input was not read to its end: this is what the first %d rows show.", a.rows)
 	}
 	if a.isTooSmall() {
-		note("%d rows are too few for a grade: %d shards take at least %d.", a.rows, a.options.Shards, max(minRows, minRowsPerShard*a.options.Shards))
+		count := fmt.Sprintf("%d rows are", a.rows)
+		if a.rows == 1 {
+			count = "1 row is"
+		}
+		note("%s too few for a grade: %d shards take at least %d.", count, a.options.Shards, max(minRows, minRowsPerShard*a.options.Shards))
 	}
 	r.addTogetherNotes(a.options.Together)
 	switch {

@@ -143,6 +143,9 @@ func TestAdvise_TooFewRowsHaveNoGrade(t *testing.T) {
 	if code != exitOK || !strings.Contains(stdout, "100 rows are too few for a grade") {
 		t.Errorf("exit %d\n%s", code, stdout)
 	}
+	if code, stdout, _ = runCommand("advise", writeOrders(t, "orders.csv", 1, "")); code != exitOK || !strings.Contains(stdout, "1 row is too few for a grade") {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
 }
 
 func TestAdvise_WithoutAGoodKey_RecommendsNone(t *testing.T) {
