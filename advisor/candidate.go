@@ -95,7 +95,7 @@ func (s *simulator) newCandidate(text string, kind partition.Kind) (*candidate, 
 			if f.Bucket != 0 && !s.columns[i].isTime() {
 				return nil, fmt.Errorf("%w: %s: the values of %s are no times", ErrCandidate, text, f.Column)
 			}
-			e := element{i, f.Type, f.Bucket}
+			e := element{i, f.Type, f.Bucket, f.Hash}
 			if f.Bucket != 0 {
 				e.typ = key.TypeTime
 			}
@@ -200,6 +200,7 @@ func (s *simulator) generate(rows uint64, kinds []partition.Kind, together [][]i
 	for _, c := range r.keys {
 		if c.recognized.AppendUnsafe || c.isTime() {
 			g.add(partition.Range, fmt.Sprintf("salt(%d)", salts), c.typed(rows))
+			g.add(partition.Range, fmt.Sprintf("hash(%s), %s", c.ident, c.typed(rows)), "")
 		}
 	}
 	for i, a := range r.entities {

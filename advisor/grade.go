@@ -98,6 +98,11 @@ func (a *analysis) price(c *candidate, queriesKnown bool) float64 {
 			salted = true
 		case f.Salts > 0:
 			points += 1 + math.Log2(float64(f.Salts))/2
+		case f.Hash:
+			points++ // no scans in the order of the column
+			if col := a.columnNamed(f.Column); col != nil && col.isTime() {
+				points += 6 // times are asked for by ranges
+			}
 		default:
 			fields++
 			if f.Bucket != 0 {
@@ -134,7 +139,10 @@ func (a *analysis) keepsTogether(c *candidate) bool {
 		if !f.Partition {
 			break
 		}
-		whole = whole && f.Bucket == 0 && f.Salts == 0
+		if f.Hash {
+			continue // its column is in the key as well
+		}
+		whole = whole && f.IsColumn()
 		if col := a.columnNamed(f.Column); col != nil {
 			columns = append(columns, col)
 		}
@@ -275,6 +283,8 @@ func fanOut(layout *key.Layout, kind partition.Kind) (price string) {
 			price = fmt.Sprintf("range reads fan out x%d", f.Salts)
 		case f.Salts > 0:
 			price = fmt.Sprintf("reads without %s fan out x%d", f.Column, f.Salts)
+		case f.Hash:
+			price = fmt.Sprintf("no scans in the order of %s", f.Column)
 		case f.Bucket != 0 && f.Partition:
 			price = fmt.Sprintf("reads over time ask for each %v", f.Bucket)
 		}

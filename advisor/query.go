@@ -168,6 +168,8 @@ func (c *candidate) reachOf(q *Query, nameOf map[string]string) reach {
 		case byValue:
 		case f.Bucket != 0 && q.byRange(name), f.Salts != 0:
 			found = multi
+		case f.Hash && i == 0:
+			return scatter // a hash without its column names no span
 		case c.kind.String() == "range" && (i > 0 || q.byRange(name)):
 			return multi
 		default:

@@ -15,11 +15,12 @@ import (
 // keyspaceID is that of the keyspace in simulations. Any would do.
 const keyspaceID = 1
 
-// element names an encoded form of a column: as itself, or as a time bucket.
+// element names an encoded form of a column: as itself, as a time bucket, or as its hash.
 type element struct {
 	column int
 	typ    key.Type
 	bucket key.Bucket
+	hashed bool
 }
 
 // elementBytes is an element of all rows, encoded as in a key.
@@ -133,6 +134,14 @@ func (c *column) appendElement(dst []byte, e element, text string) ([]byte, bool
 			return dst, false
 		}
 		return key.AppendInt(dst, span.Index()), true
+	}
+	if e.hashed {
+		e.hashed = false
+		encoded, ok := c.appendElement(dst, e, text)
+		if !ok {
+			return dst, false
+		}
+		return key.AppendUint(dst, uint64(key.ColumnHash(encoded[len(dst):]))), true
 	}
 	v, ok := c.valueOf(e.typ, text)
 	if !ok {

@@ -74,7 +74,7 @@ func TestSimulator_KeysAreThoseOfTheLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		"user", "user:string | n:int", "(user, hour(ts)) | ts, id:uuid", "day(ms) | ms", "every(15m, ts)", "(salt(8, id), user) | id", "(user:string, salt(4, n))", "n:string", "id:uuid, n",
+		"user", "user:string | n:int", "(user, hour(ts)) | ts, id:uuid", "day(ms) | ms", "every(15m, ts)", "(salt(8, id), user) | id", "(user:string, salt(4, n))", "(hash(n), n, user)", "hash(id), id | ts:time", "(hash(ts), minute(ts)) | ts", "n:string", "id:uuid, n",
 	} {
 		cand, err := s.newCandidate(text, partition.Range)
 		if err != nil {

@@ -13,16 +13,18 @@ var ErrBucket = errors.New("key: bad time bucket")
 
 // A Bucket says how time is cut into consecutive pieces, so that one entity's
 // records are spread over partitions that stop growing: (device, day) and not
-// device alone. [Hour], [Day] and [Month] are the usual ones, [Every] makes
-// others. All cuts are in UTC: a local day is 23 or 25 hours long twice a
+// device alone. [Minute], [Hour], [Day] and [Month] are the usual ones, [Every]
+// makes others. All cuts are in UTC: a local day is 23 or 25 hours long twice a
 // year, and two processes with different zones would disagree about a key.
 //
 // The zero Bucket is not valid; using it is an error.
 type Bucket int64 // width in seconds, or the calendar marker Month
 
 const (
+	// Minute cuts at every full minute.
+	Minute Bucket = 60
 	// Hour cuts at every full hour.
-	Hour Bucket = 60 * 60
+	Hour Bucket = 60 * Minute
 	// Day cuts at midnight UTC.
 	Day Bucket = 24 * Hour
 	// Month cuts at midnight UTC on the first of each month; it is the one
@@ -56,20 +58,20 @@ func Every(d time.Duration) (Bucket, error) {
 	return Bucket(d / time.Second), nil
 }
 
-// ParseBucket reads what [Bucket.String] prints: hour, day, month, or a width
-// such as 15m or 1h30m.
+// namedBuckets are those that layouts call by a name of their own.
+var namedBuckets = [...]Bucket{Minute, Hour, Day, Month}
+
+// ParseBucket reads what [Bucket.String] prints: minute, hour, day, month, or a
+// width such as 15m or 1h30m.
 func ParseBucket(s string) (Bucket, error) {
-	switch s {
-	case "hour":
-		return Hour, nil
-	case "day":
-		return Day, nil
-	case "month":
-		return Month, nil
+	for _, b := range namedBuckets {
+		if s == b.String() {
+			return b, nil
+		}
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %q; want hour, day, month or a width such as 15m", ErrBucket, s)
+		return 0, fmt.Errorf("%w: %q; want minute, hour, day, month or a width such as 15m", ErrBucket, s)
 	}
 	return Every(d)
 }
@@ -77,6 +79,8 @@ func ParseBucket(s string) (Bucket, error) {
 // String returns the bucket's name; [ParseBucket] reads it back.
 func (b Bucket) String() string {
 	switch {
+	case b == Minute:
+		return "minute"
 	case b == Hour:
 		return "hour"
 	case b == Day:
@@ -101,7 +105,7 @@ func (b Bucket) Validate() error {
 	if b == Month || b > 0 && b <= maxWidth {
 		return nil
 	}
-	return fmt.Errorf("%w: width %d s; use Hour, Day, Month or Every", ErrBucket, int64(b))
+	return fmt.Errorf("%w: width %d s; use Minute, Hour, Day, Month or Every", ErrBucket, int64(b))
 }
 
 // Of returns the span that t falls into. Times from year 1 to year 9999 have

@@ -24,7 +24,7 @@ func parseTime(t testing.TB, s string) time.Time {
 // anyBucket draws the named buckets often, since their borders are special.
 func anyBucket() *rapid.Generator[Bucket] {
 	return rapid.OneOf(
-		rapid.SampledFrom([]Bucket{Hour, Day, Month, 1, 15 * 60, 7 * Day, maxWidth}),
+		rapid.SampledFrom([]Bucket{Minute, Hour, Day, Month, 1, 15 * 60, 7 * Day, maxWidth}),
 		rapid.Custom(func(t *rapid.T) Bucket { return Bucket(rapid.Int64Range(1, int64(maxWidth)).Draw(t, "width")) }),
 	)
 }
@@ -47,6 +47,7 @@ func TestSpansOfCalendarBuckets(t *testing.T) {
 		time, start, end string
 		text             string
 	}{
+		{Minute, "2026-03-01T14:59:59.999999999Z", "2026-03-01T14:59:00Z", "2026-03-01T15:00:00Z", "2026-03-01T14:59:00"},
 		{Hour, "2026-03-01T14:59:59.999999999Z", "2026-03-01T14:00:00Z", "2026-03-01T15:00:00Z", "2026-03-01T14"},
 		{Hour, "2025-12-31T23:30:00Z", "2025-12-31T23:00:00Z", "2026-01-01T00:00:00Z", "2025-12-31T23"},
 		{Day, "2024-02-28T23:59:59Z", "2024-02-28T00:00:00Z", "2024-02-29T00:00:00Z", "2024-02-28"},

@@ -104,13 +104,32 @@ func ExampleLayout() {
 }
 
 func ExampleParseLayout() {
-	_, err := key.ParseLayout("(region, minute(ts)) | id")
+	_, err := key.ParseLayout("(region, week(ts)) | id")
 	fmt.Println(err)
 	_, err = key.ParseLayout("salt(0) | id")
 	fmt.Println(err)
 	// Output:
-	// key: bad layout "(region, minute(ts)) | id": byte 9: unknown function "minute"; want hour, day, month, every or salt
+	// key: bad layout "(region, week(ts)) | id": byte 9: unknown function "week"; want minute, hour, day, month, every, salt or hash
 	// key: bad layout "salt(0) | id": byte 5: 0 salts; want 1 to 65536
+}
+
+// Ids that grow are written all over the keyspace, and found by their id alone.
+func ExampleColumnHash() {
+	layout, _ := key.ParseLayout("hash(id), id:int")
+	for id := range 4 {
+		k, _ := layout.AppendValues(nil, 1000+id)
+		text, _ := layout.Format(k)
+		fmt.Println(text)
+	}
+	r, _ := layout.Prefix(key.Columns{"id": 1002})
+	encoded, _ := key.Encode(key.Tuple{1002})
+	fmt.Println(r, key.ColumnHash(encoded))
+	// Output:
+	// hash(id)=954715742 id=1000
+	// hash(id)=3271386980 id=1001
+	// hash(id)=1152494902 id=1002
+	// hash(id)=3613510238 id=1003
+	// ["\x18D\xb1\xad6\x16\x03\xea", "\x18D\xb1\xad6\x16\x03\xea\xff") 1152494902
 }
 
 // A log whose order is time is salted so that it grows in four places. A read

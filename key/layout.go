@@ -12,6 +12,7 @@ import (
 //
 //	(region, hour(ts)) | id
 //	salt(16) | ts:time
+//	hash(id), id
 //	(tenant:string, month(ts)) | ts, id:uuid
 //
 // What stands before the first bar is the partition: records that agree on it
@@ -24,12 +25,13 @@ import (
 //	layout  = section { "|" section } .
 //	section = list | "(" list ")" .
 //	list    = field { "," field } .
-//	field   = column | bucket | salt .
+//	field   = column | bucket | salt | hash .
 //	column  = name [ ":" type ] .
 //	type    = "string" | "bytes" | "int" | "float" | "bool" | "uuid" | "time" .
-//	bucket  = ( "hour" | "day" | "month" ) "(" name ")"
+//	bucket  = ( "minute" | "hour" | "day" | "month" ) "(" name ")"
 //	        | "every" "(" width "," name ")" .
 //	salt    = "salt" "(" number [ "," name ] ")" .
+//	hash    = "hash" "(" name ")" .
 //	name    = ( letter | "_" ) { letter | digit | "_" } .    ASCII only
 //	width   = a duration such as 15m, see [Every] .
 //
@@ -48,6 +50,12 @@ import (
 //     column it is [DerivedSalt] of the column's encoding; without one it is
 //     picked by the [Salter] of [Layout.WithSalter]. A layout has at most one
 //     salt, and it is in the partition.
+//   - A hash is the [ColumnHash] of the column's encoding, a number of 32 bits. It
+//     stands in the partition and before its column, which is in the key as well,
+//     because values may share a hash. It is the salt without end: salt(n, id) is
+//     hash(id) scaled to n. It spreads keys over any number of shards and costs a
+//     reader that knows the column nothing, but keys are in no order of the column:
+//     there are too many hashes to merge.
 //
 // A Layout is immutable and safe for concurrent use, as far as its Salter is.
 // Get one from [ParseLayout]: the zero Layout is the shape of the empty key. The
@@ -194,10 +202,10 @@ func (l *Layout) columnIndex(name string) int {
 	return -1
 }
 
-// fieldIndex returns the index of the bucket or salt with that name, or -1.
+// fieldIndex returns the index of the bucket, salt or hash with that name, or -1.
 func (l *Layout) fieldIndex(name string) int {
 	for i := range l.fields {
-		if f := &l.fields[i]; f.name == name && !f.isColumn() {
+		if f := &l.fields[i]; f.name == name && !f.IsColumn() {
 			return i
 		}
 	}
@@ -230,8 +238,8 @@ func (t Type) String() string {
 	return fmt.Sprintf("Type(%d)", uint8(t))
 }
 
-// Field is one element of a layout's keys: a column, a time bucket of one, or
-// a salt.
+// Field is one element of a layout's keys: a column, a time bucket or the hash
+// of one, or a salt.
 type Field struct {
 	// Column is the column that the field is computed from. It is empty for
 	// a salt that is picked rather than derived.
@@ -242,6 +250,8 @@ type Field struct {
 	Bucket Bucket
 	// Salts is not zero iff the field is a salt: how many there are.
 	Salts int
+	// Hash means that the field is the hash of the column.
+	Hash bool
 	// Partition means that the field stands before the first bar.
 	Partition bool
 
@@ -252,15 +262,17 @@ type Field struct {
 	implied bool
 }
 
-func (f *Field) isColumn() bool { return f.Bucket == 0 && f.Salts == 0 }
+// IsColumn reports whether the field is a column itself, and not computed from
+// one.
+func (f Field) IsColumn() bool { return f.Bucket == 0 && f.Salts == 0 && !f.Hash }
 
 // Name returns the field as a printed key names it: the layout's text without
-// the type, such as region, hour(ts) or salt(16, user).
+// the type, such as region, hour(ts), salt(16, user) or hash(id).
 func (f Field) Name() string { return f.name }
 
 // String returns the field as the layout's canonical form writes it.
 func (f Field) String() string {
-	if f.isColumn() && f.Type != TypeAny && !f.implied {
+	if f.IsColumn() && f.Type != TypeAny && !f.implied {
 		return f.name + ":" + f.Type.String()
 	}
 	return f.name
@@ -273,9 +285,11 @@ func fieldName(f *Field) string {
 		return fmt.Sprintf("salt(%d)", f.Salts)
 	case f.Salts > 0:
 		return fmt.Sprintf("salt(%d, %s)", f.Salts, f.Column)
+	case f.Hash:
+		return fmt.Sprintf("hash(%s)", f.Column)
 	case f.Bucket == 0:
 		return f.Column
-	case f.Bucket == Hour || f.Bucket == Day || f.Bucket == Month:
+	case slices.Contains(namedBuckets[:], f.Bucket):
 		return fmt.Sprintf("%v(%s)", f.Bucket, f.Column)
 	default:
 		return fmt.Sprintf("every(%v, %s)", f.Bucket, f.Column)

@@ -3,6 +3,7 @@ package key
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -95,6 +96,11 @@ func (f *Field) checkElement(e Element) error {
 			return fmt.Errorf("want a salt from 0 to %d", f.Salts-1)
 		}
 		return nil
+	case f.Hash:
+		if u, ok := e.Uint(); !ok || u > math.MaxUint32 {
+			return errors.New("want a hash of 32 bits")
+		}
+		return nil
 	case f.Bucket != 0:
 		_, err := elementSpan(f.Bucket, e)
 		return err
@@ -117,6 +123,17 @@ func (l *Layout) findContradiction(fields []Element) (int, error) {
 			if i, _ := fields[at].Int(); i != b.indexOf(t) {
 				return at, fmt.Errorf("%v does not hold %v", Span{b, i}, t)
 			}
+		}
+	}
+	for i := range l.fields[:l.partition] {
+		f := &l.fields[i]
+		if !f.Hash {
+			continue
+		}
+		got, _ := fields[i].Uint()
+		want := ColumnHash(fields[l.columns[f.column].field].Raw())
+		if got != uint64(want) {
+			return i, fmt.Errorf("found %d, but the column gives %d", got, want)
 		}
 	}
 	if f := l.saltField(); f != nil && l.isSaltDerived(f) {
@@ -165,8 +182,9 @@ func (v Values) String() string {
 
 // Value returns a column by name. A time of which the key has only buckets is
 // the start of the bucket, and Exact is false for it. Under the name of a
-// bucket or a salt, such as hour(ts) or salt(16), it returns the bucket's start
-// or the salt as an int. It reports false for what the key does not say.
+// bucket, a salt or a hash, such as hour(ts) or salt(16), it returns the bucket's
+// start, the salt as an int, or the hash as an int64. It reports false for what
+// the key does not say.
 func (v Values) Value(name string) (any, bool) {
 	if v.layout == nil {
 		return nil, false
@@ -185,9 +203,13 @@ func (v Values) Value(name string) (any, bool) {
 	if i < 0 || i >= len(v.fields) {
 		return nil, false
 	}
-	if b := v.layout.fields[i].Bucket; b != 0 {
-		span, err := elementSpan(b, v.fields[i])
+	f := &v.layout.fields[i]
+	if f.Bucket != 0 {
+		span, err := elementSpan(f.Bucket, v.fields[i])
 		return span.Start(), err == nil
+	}
+	if f.Hash {
+		return v.fields[i].Value(), true
 	}
 	salt, ok := v.fields[i].Int()
 	return int(salt), ok
@@ -202,7 +224,7 @@ func toValue(t time.Time, ok bool) (any, bool) {
 }
 
 // Exact reports whether the key holds the column itself, rather than only a
-// bucket or a salt that was computed from it.
+// bucket, a salt or a hash that was computed from it.
 func (v Values) Exact(column string) bool {
 	if v.layout == nil {
 		return false
@@ -292,7 +314,7 @@ func (f *Field) appendText(dst []byte, e Element) []byte {
 		span, _ := elementSpan(f.Bucket, e)
 		return span.Start().AppendFormat(dst, f.Bucket.timeFormat())
 	}
-	if f.Type == TypeTime && f.Salts == 0 {
+	if f.Type == TypeTime && f.IsColumn() {
 		t, _ := elementTime(e)
 		return t.AppendFormat(dst, time.RFC3339Nano)
 	}

@@ -108,9 +108,12 @@ func (l *Layout) appendFieldValues(dst []byte, values []any, salt any) ([]byte, 
 	return out, nil
 }
 
-// appendValue appends a column or a bucket of it.
+// appendValue appends a column, or the bucket or hash of it.
 func (f *Field) appendValue(dst []byte, v any) ([]byte, error) {
-	if f.Bucket == 0 {
+	switch {
+	case f.Hash:
+		return f.appendHash(dst, v)
+	case f.Bucket == 0:
 		return f.appendColumn(dst, v)
 	}
 	if v == (absentValue{}) {
@@ -139,11 +142,21 @@ func (f *Field) appendColumn(dst []byte, v any) ([]byte, error) {
 	return dst, nil
 }
 
+// appendHash appends the hash of the column, whose encoding is needed for a moment only.
+func (f *Field) appendHash(dst []byte, v any) ([]byte, error) {
+	encoded, err := f.appendColumn(dst, v)
+	if err != nil {
+		return nil, err
+	}
+	h := ColumnHash(encoded[len(dst):])
+	return AppendUint(encoded[:len(dst)], uint64(h)), nil
+}
+
 var errMissing = errors.New("missing")
 
 // newMisfitError names the column that does not fit, and its field.
 func (f *Field) newMisfitError(cause error) error {
-	if f.isColumn() {
+	if f.IsColumn() {
 		return fmt.Errorf("%w: %s: %w", ErrColumn, f.Column, cause)
 	}
 	return fmt.Errorf("%w: %s in %s: %w", ErrColumn, f.Column, f.name, cause)
@@ -166,8 +179,8 @@ func (l *Layout) appendSalt(dst []byte, f *Field, v, given any) ([]byte, error) 
 		}
 		salt = int(u)
 	case f.Column != "":
-		// Encoded past the end of the key so far, then cut off again: the
-		// hash needs the bytes for a moment only.
+		// Encoded past the end of the key so far, then cut off again: as in
+		// appendHash.
 		encoded, err := f.appendColumn(dst, v)
 		if err != nil {
 			return nil, err

@@ -206,8 +206,12 @@ func leadingOf(t *rapid.T, l *Layout, row Columns) (Columns, int) {
 		if f.Salts > 0 && rapid.Bool().Draw(t, "open salt") {
 			continue
 		}
-		value, _ := v.Value(f.name)
-		leading[f.name] = value
+		name := f.name
+		if f.Hash {
+			name = f.Column // it has no name of its own to be given by
+		}
+		value, _ := v.Value(name)
+		leading[name] = value
 	}
 	if f := l.saltField(); f != nil && f.Column != "" {
 		if _, both := leading[f.Column]; both {
@@ -268,7 +272,7 @@ func drawLayout() *rapid.Generator[*Layout] {
 				fields, bare = append(fields, name+typ), append(bare, name)
 				continue
 			}
-			for _, b := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"hour(", "day(", "month(", "every(168h, "}), 1, 3, rapid.ID).Draw(t, "buckets") {
+			for _, b := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"minute(", "hour(", "day(", "month(", "every(168h, "}), 1, 3, rapid.ID).Draw(t, "buckets") {
 				fields = append(fields, b+name+")")
 			}
 			if rapid.Bool().Draw(t, "exact") {
@@ -277,6 +281,13 @@ func drawLayout() *rapid.Generator[*Layout] {
 		}
 		fields = rapid.Permutation(fields).Draw(t, "order")
 		bar := rapid.IntRange(1, len(fields)).Draw(t, "bar")
+		for i, field := range slices.Clone(fields[:bar]) {
+			name, _, _ := strings.Cut(field, ":")
+			if !strings.Contains(name, "(") && rapid.Bool().Draw(t, "hash of "+name) {
+				fields = slices.Insert(fields, rapid.IntRange(0, i).Draw(t, "hash at"), "hash("+name+")")
+				bar++
+			}
+		}
 		if rapid.Bool().Draw(t, "salted") {
 			salt := fmt.Sprintf("salt(%d)", rapid.IntRange(1, 300).Draw(t, "salts"))
 			if from := append(bare, "other"); rapid.Bool().Draw(t, "derived") {
@@ -390,6 +401,8 @@ var fuzzLayouts = []string{
 	"(tenant:string, month(ts), every(168h, ts)) | id:uuid",
 	"(a:string, b:bytes, c:int, d:float) | e:bool, f:uuid, g:time",
 	"day(ts) | ts",
+	"hash(id), id",
+	"(hash(ts), minute(ts)) | ts",
 }
 
 // FuzzLayoutDecode checks on any bytes, with layouts of all kinds, that a key
@@ -408,6 +421,8 @@ func FuzzLayoutDecode(f *testing.F) {
 	f.Add(2, []byte("\x15\x0f\x02bob\x00\x1c\x18\xe8\x13\xaf\x80\x4e\xe0\x00"))
 	f.Add(3, []byte("\x02acme\x00\x16\x02\xaa\x16\x0b\x95\x30aaaabbbbccccdddd"))
 	f.Add(5, []byte("\x16\x51\x22\x1c\x18\xe8\x13\xaf\x80\x4e\xe0\x00"))
+	f.Add(6, mustKey(f, all[6], Columns{"id": 7}))
+	f.Add(7, mustKey(f, all[7], Columns{"ts": someTime}))
 	f.Fuzz(func(t *testing.T, i int, key []byte) {
 		l := all[uint(i)%uint(len(all))]
 		v, err := l.Decode(key)

@@ -79,7 +79,7 @@ func (p *layoutParser) parseField() (Field, error) {
 	name := p.scanWord()
 	if name == "" || isDigit(name[0]) {
 		p.off = start
-		return Field{}, p.newExpectedError("a column name, a time bucket or a salt")
+		return Field{}, p.newExpectedError("a column name, a time bucket, a salt or a hash")
 	}
 	if p.acceptByte('(') {
 		return p.parseFunction(name, start)
@@ -112,7 +112,7 @@ func (p *layoutParser) parseType() (Type, error) {
 // has been consumed.
 func (p *layoutParser) parseFunction(name string, start int) (f Field, err error) {
 	switch name {
-	case "hour", "day", "month":
+	case "minute", "hour", "day", "month":
 		f.Bucket, err = ParseBucket(name)
 	case "every":
 		if f.Bucket, err = p.parseWidth(); err == nil {
@@ -120,8 +120,10 @@ func (p *layoutParser) parseFunction(name string, start int) (f Field, err error
 		}
 	case "salt":
 		return p.parseSalt()
+	case "hash":
+		f.Hash = true
 	default:
-		return Field{}, p.errorAt(start, "unknown function %q; want hour, day, month, every or salt", name)
+		return Field{}, p.errorAt(start, "unknown function %q; want minute, hour, day, month, every, salt or hash", name)
 	}
 	if err != nil {
 		return Field{}, err
@@ -129,7 +131,6 @@ func (p *layoutParser) parseFunction(name string, start int) (f Field, err error
 	if f.Column, err = p.parseColumnName(); err != nil {
 		return Field{}, err
 	}
-	f.Type = TypeTime
 	return f, p.expectByte(')', `")"`)
 }
 
@@ -274,6 +275,16 @@ func (p *layoutParser) buildLayout() (*Layout, error) {
 			continue
 		}
 		c := &l.columns[f.column]
+		if f.Hash {
+			switch {
+			case c.field < 0:
+				report(i, "%s alone: values of %[2]s may share a hash; put %[2]s behind it", f.name, f.Column)
+			case c.field < i:
+				report(i, "%s behind %s spreads nothing; put it in front", f.name, f.Column)
+			case !f.Partition:
+				report(i, "a hash after the bar spreads nothing; put it in the partition")
+			}
+		}
 		f.implied = len(c.buckets) > 0
 		if f.Bucket != 0 && c.typ != TypeTime {
 			report(i, "%s of a column that is declared %v; want time", f.name, c.typ)
@@ -310,7 +321,7 @@ func (l *Layout) addToColumn(f *Field, i int) int {
 		if c.typ == TypeAny {
 			c.typ = TypeTime
 		}
-	case f.Salts == 0 && c.field < 0:
+	case f.IsColumn() && c.field < 0:
 		c.field = i
 		if f.Type != TypeAny {
 			c.typ = f.Type

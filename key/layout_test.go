@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 var someTime = time.Date(2026, 11, 15, 1, 28, 16, 0, time.UTC)
@@ -75,6 +77,51 @@ func TestDerivedSaltsFollowTheValueNotItsGoType(t *testing.T) {
 	for _, v := range []any{7, uint8(7), bigInt("7")} {
 		if got := mustKey(t, l, Columns{"id": v}); !bytes.Equal(got, want) {
 			t.Errorf("%T: %x, want %x", v, got, want)
+		}
+	}
+}
+
+func TestHashesFollowTheValueNotItsGoType(t *testing.T) {
+	l := mustLayout(t, "hash(id), id")
+	want := mustKey(t, l, Columns{"id": int64(7)})
+	for _, v := range []any{7, uint8(7), bigInt("7")} {
+		if got := mustKey(t, l, Columns{"id": v}); !bytes.Equal(got, want) {
+			t.Errorf("%T: %x, want %x", v, got, want)
+		}
+	}
+}
+
+// So a table with salts can be given more of them, up to a hash, and rows stay in the same order of places.
+func TestColumnHash_ScaledDown_IsTheDerivedSalt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		column, n := rapid.SliceOf(rapid.Byte()).Draw(t, "column"), rapid.IntRange(1, MaxSalts).Draw(t, "salts")
+		salts, err := NewDerivedSalt(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The hash has the upper half of the bits, so the salt can be one more than it says.
+		scaled := int(uint64(ColumnHash(column)) * uint64(n) >> 32)
+		if got := salts.Salt(column); got != scaled && got != scaled+1 {
+			t.Fatalf("the hash scales to %d, the salt is %d", scaled, got)
+		}
+	})
+}
+
+func TestHashedKeys_OfColumnsThatGrow_AreSpreadEvenly(t *testing.T) {
+	const pieces, each = 16, 1000
+	l := mustLayout(t, "hash(id), id:int")
+	var found [pieces]int
+	for id := range pieces * each {
+		v, err := l.Decode(mustKey(t, l, Columns{"id": id}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, _ := v.Value("hash(id)")
+		found[h.(int64)*pieces>>32]++
+	}
+	for i, n := range found {
+		if n < each*8/10 || n > each*12/10 {
+			t.Errorf("piece %d has %d of %d keys", i, n, pieces*each)
 		}
 	}
 }

@@ -69,8 +69,8 @@ func TupleRange(t Tuple) (Range, error) {
 // for a scan. A bucket is given by a time that lies in it, under the name of
 // the column or, if the column itself follows in the layout and shall stay
 // open, under that of the field, such as hour(ts). So {ts: t} is one instant of
-// hour(ts) | ts, and a whole hour of hour(ts) | id. A derived salt follows from
-// its column, other salts are given as salt(16).
+// hour(ts) | ts, and a whole hour of hour(ts) | id. A hash and a derived salt
+// follow from their column, other salts are given as salt(16).
 //
 // It fails with [ErrColumn] if a value is given that the layout does not name
 // or that comes after one not given: the scan would not be limited by it. It
@@ -104,8 +104,9 @@ func (l *Layout) FanOut(leading Columns) ([]Range, error) {
 // no bound. It is how the last hour of a salted log is read.
 //
 // A bucket takes times, and the ranges hold the whole of each bucket that has
-// a part of the time between them. Bounds that nothing can lie between are an
-// error, [ErrColumn].
+// a part of the time between them. A hash takes no bounds: its keys are in no
+// order of the column. Bounds that nothing can lie between are an error,
+// [ErrColumn].
 func (l *Layout) Between(leading Columns, from, to any) ([]Range, error) {
 	p, err := l.encodeLeading(leading)
 	if err != nil {
@@ -113,6 +114,9 @@ func (l *Layout) Between(leading Columns, from, to any) ([]Range, error) {
 	}
 	if p.next == nil {
 		return nil, fmt.Errorf("%w: every field of %v is given, none is left to lie between", ErrColumn, l)
+	}
+	if p.next.Hash && (from != nil || to != nil) {
+		return nil, fmt.Errorf("%w: %s is open, so keys are in no order of %s; give it", ErrColumn, p.next.name, p.next.Column)
 	}
 	lower, upper := []byte(nil), endOfElements
 	var errFrom, errTo error
@@ -257,13 +261,14 @@ func (p *leadingFields) scanRanges(lower, upper []byte) []Range {
 }
 
 // lookupField finds the value given for f: that of its column, or the one under
-// the field's own name, which for a salt is the salt itself.
+// the field's own name, which for a salt is the salt itself. A hash has none:
+// keys that share no more than a hash have nothing in common.
 func (p *leadingFields) lookupField(f *Field) (v, salt any, ok bool) {
 	if v, ok = p.given[f.Column]; ok && f.Column != "" {
 		p.used[f.Column] = true
 		return v, absentValue{}, true
 	}
-	if v, ok = p.given[f.name]; !ok {
+	if v, ok = p.given[f.name]; !ok || f.Hash {
 		return nil, nil, false
 	}
 	p.used[f.name] = true
@@ -286,6 +291,8 @@ func (p *leadingFields) unusedErrors() []error {
 	for i, name := range names {
 		at := p.layout.fieldIndex(name)
 		switch {
+		case at >= 0 && p.layout.fields[at].Hash:
+			errs[i] = fmt.Errorf("%w: %s follows from %s; give that", ErrColumn, name, p.layout.fields[at].Column)
 		case at >= 0 && p.used[p.layout.fields[at].Column]:
 			errs[i] = fmt.Errorf("%w: %s follows from %s; give one of them", ErrColumn, name, p.layout.fields[at].Column)
 		case at >= 0 || p.layout.columnIndex(name) >= 0:

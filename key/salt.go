@@ -124,6 +124,11 @@ func (d DerivedSalt) Salt(column []byte) int {
 	return scaleToRange(hash.XXH3(column).Uint64(), d.last+1)
 }
 
+// ColumnHash is what the hash of a layout, such as hash(id), is of the encoding of
+// its column: the upper half of the XXH3 hash. It is the [DerivedSalt] of 2^32
+// salts, so it sorts as any smaller number of derived salts does.
+func ColumnHash(column []byte) uint32 { return uint32(hash.XXH3(column).Uint64() >> 32) }
+
 // scaleToRange maps a uniform 64-bit number to [0, n) by multiplication, which
 // keeps the high bits; the bias is below n/2^64.
 func scaleToRange(x, n uint64) int {

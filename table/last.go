@@ -91,7 +91,7 @@ func timeBound(at time.Time) any {
 // in reverse are then in its order. apart reports whether fixed fields stand behind
 // the bucket: then each bucket is a read of its own.
 func (t *Table) checkTimeOrder(where key.Columns, open int) (apart bool, err error) {
-	if open == len(t.fields) || t.fields[open].Type != key.TypeTime {
+	if open == len(t.fields) || t.fields[open].Type != key.TypeTime || t.fields[open].Hash {
 		name := "nothing"
 		if open < len(t.fields) {
 			name = t.fields[open].Name()
@@ -110,6 +110,8 @@ func (t *Table) checkTimeOrder(where key.Columns, open int) (apart bool, err err
 		f := &t.fields[i]
 		switch {
 		case f.Salts > 0:
+		case f.Column == column && f.Hash:
+			return false, fmt.Errorf("%w: behind %s rows are in no order of %s", ErrQuery, f.Name(), column)
 		case f.Column == column && f.Bucket == 0:
 			return apart, nil
 		case f.Column == column && apart:
@@ -299,7 +301,7 @@ func firstRow(rows iter.Seq2[Row, error]) (row Row, ok bool, err error) {
 func (t *Table) findEntityColumns(where key.Columns, open int) (columns []string, end int, err error) {
 	for end = open; end < len(t.fields); end++ {
 		f := &t.fields[end]
-		if f.Salts > 0 {
+		if f.Salts > 0 || f.Hash && f.Type != key.TypeTime { // the column of a hash is in the key as well
 			continue
 		}
 		if f.Type == key.TypeTime {

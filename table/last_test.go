@@ -23,6 +23,8 @@ var entityLayouts = []string{
 	"salt(3) | dev, hour(ts), ts, id:int",
 	"salt(3, dev) | dev, hour(ts), ts, id:int",
 	"(dev, salt(3, id), hour(ts)) | ts, id:int",
+	"(hash(dev), dev, hour(ts)) | ts, id:int",
+	"(hour(ts), hash(dev), dev) | ts, id:int",
 	"(dev, hour(ts), salt(3, id)) | ts, id:int",
 	"(dev, hour(ts)) | id:int",
 	"salt(2, id) | dev, hour(ts), id:int",
@@ -177,7 +179,12 @@ func TestTheLastRowsOfEachAreThoseOfEveryOne(t *testing.T) {
 			func() (err error) { got, err = collectRows(m.table.LastOfEach(background, l)); return err },
 			func(x Txn) (err error) { got, err = collectRows(x.LastOfEach(l)); return err })
 		var want []modelRow
-		for _, dev := range []any{"a", "b", int64(7)} {
+		devs := []any{"a", "b", int64(7)}
+		slices.SortFunc(devs, func(a, b any) int {
+			at := func(dev any) key.Tuple { return m.model.sortKey(key.Columns{"dev": dev, "ts": testEpoch, "id": 0}) }
+			return key.Compare(at(a), at(b))
+		})
+		for _, dev := range devs {
 			q := Query{Where: key.Columns{"dev": dev}, To: l.Before, Reverse: true, Limit: l.N}
 			if !l.Since.IsZero() {
 				q.From = l.Since
@@ -207,6 +214,8 @@ func TestLastRefusesWhatTheLayoutCannotAnswer(t *testing.T) {
 		{"(hour(ts), dev) | ts", Last{N: 1, Where: dev, Since: testEpoch}},
 		{"(month(ts), hour(ts), dev) | ts", Last{N: 1, Where: dev, Before: testEpoch, Since: testEpoch}},
 		{"(hour(ts), dev, month(ts)) | ts", Last{N: 1, Where: dev, Before: testEpoch, Since: testEpoch}},
+		{"dev, hash(ts), ts:time", Last{N: 1, Where: dev}},
+		{"dev, hour(ts), hash(ts), ts:time", Last{N: 1, Where: dev}},
 	} {
 		table := openTable(t, db, c.layout, Options{})
 		if _, err := table.Last(background, c.last); !errors.Is(err, ErrQuery) {
@@ -223,6 +232,7 @@ func TestLastRefusesWhatTheLayoutCannotAnswer(t *testing.T) {
 		{"dev | n:int", Last{N: 1}},
 		{"(hour(ts), dev) | ts", Last{N: 1}},
 		{"(dev, hour(ts), id) | ts", Last{N: 1}},
+		{"dev, hash(ts), ts:time", Last{N: 1}},
 	} {
 		table := openTable(t, db, c.layout, Options{})
 		if _, err := collectRows(table.LastOfEach(background, c.last)); !errors.Is(err, ErrQuery) {

@@ -79,6 +79,8 @@ func (m *model) sortKey(c key.Columns) (t key.Tuple) {
 func toElement(f key.Field, v any) any {
 	at, isTime := v.(time.Time)
 	switch {
+	case f.Hash:
+		return int64(key.ColumnHash(encodeColumn(f, v)))
 	case f.Bucket != 0:
 		span, err := f.Bucket.Of(at)
 		if err != nil {
@@ -167,7 +169,7 @@ func (m *model) firstOpenField(where key.Columns) *key.Field {
 // columnField is the field that is a column itself.
 func (m *model) columnField(column string) *key.Field {
 	for i, f := range m.fields {
-		if f.Column == column && f.Bucket == 0 && f.Salts == 0 {
+		if f.Column == column && f.IsColumn() {
 			return &m.fields[i]
 		}
 	}
@@ -263,6 +265,12 @@ func drawLayout(t *rapid.T) *key.Layout {
 		fields = rapid.Permutation(fields).Draw(t, "order")
 	}
 	bar := rapid.IntRange(1, len(fields)).Draw(t, "bar")
+	for i, field := range slices.Clone(fields[:bar]) {
+		if name, _, _ := strings.Cut(field, ":"); slices.Contains(columns, name) && rapid.IntRange(0, 3).Draw(t, "hash") == 0 {
+			fields = slices.Insert(fields, rapid.IntRange(0, i).Draw(t, "hash at"), "hash("+name+")")
+			bar++
+		}
+	}
 	if salt := rapid.SampledFrom([]string{"", "picked", "derived"}).Draw(t, "salt"); salt != "" {
 		text := fmt.Sprintf("salt(%d)", rapid.IntRange(1, 4).Draw(t, "salts"))
 		if salt == "derived" {
@@ -364,7 +372,7 @@ func fixSalt(t *rapid.T, m *model, f key.Field, where key.Columns) {
 
 func drawQuery(t *rapid.T, m *model) Query {
 	q := Query{Where: drawWhere(t, m), Reverse: rapid.Bool().Draw(t, "reverse")}
-	if f := m.firstOpenField(q.Where); f != nil {
+	if f := m.firstOpenField(q.Where); f != nil && !f.Hash { // there is no order of its column
 		if rapid.Bool().Draw(t, "from?") {
 			q.From = drawColumn(t, m.layout, f.Column)
 		}

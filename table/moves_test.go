@@ -241,6 +241,19 @@ func TestSpreadGivesEachSaltAShardAndEachGroupItsShare(t *testing.T) {
 	if rows := must(collectRows(table.Scan(background, Query{}))); len(rows) != 100 {
 		t.Errorf("%d rows", len(rows))
 	}
+	hashed := openTable(t, db, "hash(n), n:int", Options{})
+	if err := hashed.Spread(background); err != nil {
+		t.Fatal(err)
+	}
+	groups = map[cleave.GroupID]int{}
+	for n := range 400 {
+		groups[hashed.ks.Locate(must(hashed.Key(key.Columns{"n": n}))).Group]++
+	}
+	for g, n := range groups {
+		if len(groups) != 4 || n < 60 || n > 140 {
+			t.Errorf("group %d has %d of 400 rows, %d groups have any", g, n, len(groups))
+		}
+	}
 	plain := openTable(t, db, "(dev, hour(ts)) | ts", Options{})
 	if err := plain.Spread(background); !errors.Is(err, ErrQuery) {
 		t.Errorf("nothing to cut by: %v, want ErrQuery", err)

@@ -19,7 +19,7 @@ type Query struct {
 	Where key.Columns
 	// From and To bound the first column that Where leaves open: From is included, To
 	// is not, and nil is no bound. Nothing lies between bounds that are the wrong way
-	// round.
+	// round. Behind an open hash rows are in no order of its column, and bounds are refused.
 	From, To any
 	// Reverse reads the last row first.
 	Reverse bool
@@ -165,7 +165,7 @@ func (t *Table) isExactOrder(open int) bool {
 	for _, f := range t.fields[open:] {
 		switch {
 		case f.Salts > 0:
-		case f.Column != t.fields[open].Column:
+		case f.Column != t.fields[open].Column, f.Hash:
 			return false
 		case f.Bucket == 0:
 			return true
@@ -194,7 +194,7 @@ func (p *queryPlan) addFilters(q Query, open int) error {
 	for i := open; i < len(t.fields); i++ {
 		f := &t.fields[i]
 		value, fixed := q.Where[f.Column]
-		if f.Salts > 0 || !fixed {
+		if f.Salts > 0 || f.Hash || !fixed { // the column of a hash comes behind it
 			continue
 		}
 		want, err := t.encodeElement(f, value)

@@ -9,8 +9,9 @@
 //	salt(16) | ts:time, id          16 places to write to, any of them for a row
 //	salt(16, id) | ts:time, id      the same, and id selects which
 //	(device, day(ts)) | ts          a stretch for each device and day
+//	hash(id), id                    no order of ids at all, and rows everywhere
 //
-// A [Table] writes the salt and the bucket, and hides them from readers.
+// A [Table] writes the salt, the bucket and the hash, and hides them from readers.
 //
 // # Promises
 //
@@ -148,7 +149,7 @@ func (t *Table) setLayout(layout *key.Layout, salter key.Salter) (err error) {
 		t.knownNames[name] = true
 	}
 	for _, f := range t.fields {
-		if f.Bucket != 0 || f.Salts > 0 {
+		if !f.IsColumn() {
 			continue
 		}
 		text := f.Column
@@ -301,11 +302,15 @@ func (t *Table) Delete(ctx context.Context, columns key.Columns) (bool, error) {
 // Boundaries returns the keys with which shards are to begin so that each salt has one of
 // its own, for [cleave.SplitAtKeys]. If columns are given, each fixes leading ones of the
 // layout, and shards begin with them, or with each salt of them: so a table without a
-// salt is cut by devices, say. Without them the salt must come first in the layout.
+// salt is cut by devices, say. Without them a salt or a hash must come first in the layout;
+// hashes are cut into as many even pieces as there are groups.
 func (t *Table) Boundaries(columns ...key.Columns) (at [][]byte, err error) {
 	if len(columns) == 0 {
+		if len(t.fields) > 0 && t.fields[0].Hash {
+			return t.hashBoundaries()
+		}
 		if t.salt != 0 {
-			return nil, t.withTableName(fmt.Errorf("%w: there is no salt at the beginning to cut by: say which columns to cut at", ErrQuery))
+			return nil, t.withTableName(fmt.Errorf("%w: there is no salt or hash at the beginning to cut by: say which columns to cut at", ErrQuery))
 		}
 		for salt := 1; salt < t.layout.Salts(); salt++ { // what is before them is the first
 			at = append(at, joinKey(nil, salt, nil))
@@ -322,6 +327,19 @@ func (t *Table) Boundaries(columns ...key.Columns) (at [][]byte, err error) {
 				at = append(at, r.Begin)
 			}
 		}
+	}
+	return at, nil
+}
+
+// hashBoundaries returns a cut of the hashes into a piece for each group.
+func (t *Table) hashBoundaries() (at [][]byte, err error) {
+	groups, err := spread.GroupsByStore(t.db)
+	if err != nil {
+		return nil, t.withTableName(err)
+	}
+	pieces := uint64(len(groups))
+	for i := uint64(1); i < pieces; i++ {
+		at = append(at, key.AppendUint(nil, i<<32/pieces))
 	}
 	return at, nil
 }

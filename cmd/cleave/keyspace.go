@@ -82,7 +82,7 @@ name which is the same, that is no failure; one that is not the same is.`,
 		flags.BoolVar(&isRange, "range", false, "keys in the order of their bytes")
 		flags.BoolVar(&isHash, "hash", false, "keys spread over slots")
 		flags.IntVar(&request.Slots, "slots", 0, "how many slots, a power of two (default 16384)")
-		flags.StringVar(&request.Layout, "layout", "", "`layout` of the keys, such as (region, hour(ts)) | id")
+		flags.StringVar(&request.Layout, "layout", "", "`layout` of the keys, such as (region, hour(ts)) | id\nor hash(id), id")
 	})
 }
 

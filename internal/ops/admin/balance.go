@@ -59,7 +59,7 @@ func toDecision(d *balancer.ReliefDecision) api.Decision {
 func msTime(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 func toHot(b *balancer.Balancer, f *classify.Finding) api.Hot {
-	one := api.Hot{Class: f.Class.String(), Shard: uint64(f.Shard), Group: uint64(f.Group), Evidence: f.Evidence, Remedy: balancer.RemedyOf(f.Class)}
+	one := api.Hot{Class: f.Class.String(), Shard: uint64(f.Shard), Group: uint64(f.Group), Evidence: f.Evidence, Remedy: b.Remedy(f)}
 	if f.Key != nil {
 		one.Key = api.KeyOrNil([]byte(b.KeyText(f.Shard, f.Key)))
 	}
@@ -256,7 +256,7 @@ func (a *Admin) explainHeat(id cleave.ShardID) (why []string, decisions []api.De
 	}
 	if f, ok := b.Finding(id); ok {
 		why = append(why, fmt.Sprintf("It is found to be %s: %s.", f.Class, f.Evidence))
-		if r := balancer.RemedyOf(f.Class); r != "" {
+		if r := b.Remedy(&f); r != "" {
 			why = append(why, "What an application can do: "+r+".")
 		}
 	}

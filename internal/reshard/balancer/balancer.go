@@ -320,7 +320,7 @@ func (b *Balancer) describe(p *distributor.Proposal) *ReliefDecision {
 		d.Predicted = d.Before
 	}
 	if f := b.findingAbout(p); f != nil {
-		d.Class, d.Evidence, d.Remedy = f.Class.String(), f.Evidence, RemedyOf(f.Class)
+		d.Class, d.Evidence, d.Remedy = f.Class.String(), f.Evidence, b.Remedy(f)
 		if d.Key == "" && f.Key != nil {
 			d.Key = keyText(b.last.keyspaces[f.Shard], f.Key)
 		}
