@@ -159,3 +159,42 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 		yieldItems(tx.engine().Scan(k.keyspace, o.toEngine(span, o.Limit)), yield)
 	}
 }
+
+// ScanPages reads the next page of each of several scans, as [Keyspace.ScanPage] does, and returns the pages in
+// the order of the scans. In a View they are read at the same time, 128 at most, so that those
+// that wait for a disk wait together; in an Update one after another, and what was visited counts as read. The
+// first error ends it.
+func (tx *Txn) ScanPages(k *Keyspace, scans ...ScanOptions) ([]Page, error) {
+	if err := tx.checkUsable(k); err != nil {
+		return nil, err
+	}
+	list := make([]engine.ScanOptions, len(scans))
+	limits := make([]int, len(scans))
+	for i, o := range scans {
+		span, err := k.toScanSpan(&o)
+		if err != nil {
+			return nil, err
+		}
+		if limits[i] = o.Limit; o.Limit == 0 {
+			limits[i] = defaultPageItems
+		}
+		list[i] = o.toEngine(span, limits[i]+1)
+	}
+	found, err := tx.engine().ScanPages(k.keyspace, list)
+	if err != nil {
+		return nil, toPublicError(err)
+	}
+	pages := make([]Page, len(found))
+	for i, items := range found {
+		page := &pages[i]
+		if len(items) > limits[i] {
+			items = items[:limits[i]]
+			page.Next = k.keyspace.AppendPosition(nil, items[len(items)-1].Key)
+		}
+		page.Items = make([]Item, len(items))
+		for n, item := range items {
+			page.Items[n] = toItem(item)
+		}
+	}
+	return pages, nil
+}

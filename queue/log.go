@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -286,13 +285,21 @@ func (r *Reader) skipTrimmed(tx *cleave.Txn, m delivery.Manifest) error {
 	return nil
 }
 
-// mergeShards reads the next entries of all shards.
+// mergeShards reads the next entries of all shards, a page of several of them at a time.
 func (r *Reader) mergeShards(tx *cleave.Txn, m delivery.Manifest, most int, list *[]Entry) error {
-	var sources []key.Cursor[Entry]
+	var shards []*shardScan
 	for _, b := range m.RemainingBuckets() {
-		sources = append(sources, key.NewSeqCursor(r.scanEntries(tx, newBucketKeys(r.l.c.name, b), most)))
+		p := newBucketKeys(r.l.c.name, b)
+		shards = append(shards, &shardScan{keys: p, scan: cleave.ScanOptions{
+			Start: p.seqKey(kindMessage, r.nextSeqs[bucketName(b)]), End: p.kindPrefix(kindMessage + 1),
+		}})
 	}
-	merged, err := key.NewMerger(compareEntries, sources...)
+	for _, s := range shards {
+		s.scan.Limit = min(most, most/len(shards)+extraPageEntries)
+	}
+	merged, err := key.NewPageMerger(compareEntries, len(shards), func(due []int) ([][]Entry, error) {
+		return r.readPages(tx, shards, due)
+	})
 	if err != nil {
 		return err
 	}
@@ -307,21 +314,46 @@ func (r *Reader) mergeShards(tx *cleave.Txn, m delivery.Manifest, most int, list
 	return nil
 }
 
-// scanEntries visits those of a bucket that come next.
-func (r *Reader) scanEntries(tx *cleave.Txn, p bucketKeys, most int) iter.Seq2[Entry, error] {
-	o := cleave.ScanOptions{Start: p.seqKey(kindMessage, r.nextSeqs[bucketName(p.Bucket)]), End: p.kindPrefix(kindMessage + 1), Limit: most}
-	return func(yield func(Entry, error) bool) {
-		for item, err := range tx.Scan(r.l.c.ks, o) {
-			if err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			e, err := decodeEntry(p, item)
-			if !yield(e, err) || err != nil {
-				return
-			}
+// extraPageEntries is how many more entries than its share of the limit are read of a shard, since
+// shards do not divide entries exactly.
+const extraPageEntries = 8
+
+// shardScan is where a reader is in a shard.
+type shardScan struct {
+	keys  bucketKeys
+	scan  cleave.ScanOptions
+	atEnd bool
+}
+
+// readPages reads the next entries of the shards that are due, all at the same time.
+func (r *Reader) readPages(tx *cleave.Txn, shards []*shardScan, due []int) ([][]Entry, error) {
+	var scans []cleave.ScanOptions
+	for _, i := range due {
+		if !shards[i].atEnd {
+			scans = append(scans, shards[i].scan)
 		}
 	}
+	found, err := tx.ScanPages(r.l.c.ks, scans...)
+	if err != nil {
+		return nil, err
+	}
+	pages := make([][]Entry, len(due))
+	for n, i := range due {
+		s := shards[i]
+		if s.atEnd {
+			continue
+		}
+		for _, item := range found[0].Items {
+			e, err := decodeEntry(s.keys, item)
+			if err != nil {
+				return nil, err
+			}
+			pages[n] = append(pages[n], e)
+		}
+		s.scan.After, s.atEnd = found[0].Next, found[0].Next == nil
+		found = found[1:]
+	}
+	return pages, nil
 }
 
 func decodeEntry(p bucketKeys, item cleave.Item) (Entry, error) {

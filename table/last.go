@@ -265,7 +265,7 @@ func (x Txn) visitLastOfEach(l Last, yield func(Row, error) bool) error {
 		return err
 	}
 	for {
-		row, ok, err := firstRow(seek.scanRows(x.readPage))
+		row, ok, err := firstRow(seek.scanRows(x.readPages))
 		if err != nil || !ok {
 			return err
 		}

@@ -9,19 +9,14 @@ import (
 	"github.com/cleavekv/cleave/key"
 )
 
-// pageSource reads a page of the keys from start up to end, the last ones first in reverse.
-type pageSource func(start, end []byte, o pageOptions) ([]cleave.Item, error)
-
-type pageOptions struct {
-	reverse, keysOnly bool
-	limit             int
-}
+// pageSource reads a page of each of several scans.
+type pageSource func(scans ...cleave.ScanOptions) ([]cleave.Page, error)
 
 // scanRows reads the rows of a plan in order: stem after stem, and for each the stretches
 // of all salts as one.
 func (p *queryPlan) scanRows(from pageSource) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		r := queryReader{queryPlan: p, readPage: from, yield: yield, remaining: p.limit}
+		r := queryReader{queryPlan: p, readPages: from, yield: yield, remaining: p.limit}
 		if bytes.Compare(p.lo, p.hi) >= 0 {
 			return
 		}
@@ -40,7 +35,7 @@ func (p *queryPlan) scanRows(from pageSource) iter.Seq2[Row, error] {
 // queryReader is a plan that is carried out.
 type queryReader struct {
 	*queryPlan
-	readPage  pageSource
+	readPages pageSource
 	yield     func(Row, error) bool
 	remaining int // rows until the limit
 }
@@ -60,11 +55,11 @@ func (p *queryPlan) oneStem() (stem []byte, ok bool) {
 func (r *queryReader) readStems() error {
 	lo, hi := r.seekBounds()
 	for {
-		found, err := r.readPage(lo, hi, pageOptions{reverse: r.reverse, keysOnly: true, limit: 1})
-		if err != nil || len(found) == 0 {
+		found, err := r.readPages(cleave.ScanOptions{Start: fromStart(lo), End: hi, Reverse: r.reverse, KeysOnly: true, Limit: 1})
+		if err != nil || len(found[0].Items) == 0 {
 			return err
 		}
-		k := found[0].Key
+		k := found[0].Items[0].Key
 		stem, _, _ := r.t.splitAtSalt(k)
 		if _, err := r.t.layout.Decode(k); err != nil {
 			if err := r.t.handleForeignKey(k, err); err != nil {
@@ -113,22 +108,17 @@ func (p *queryPlan) findBoundsAfter(lo, hi, k []byte) (newLo, newHi []byte) {
 // readStem reads the rows of a stem, and reports whether to go on.
 func (r *queryReader) readStem(stem []byte) (more bool, err error) {
 	stretches := r.saltRanges(stem)
-	cursors := make([]key.Cursor[mergeRow], len(stretches))
+	readers := make([]*pageReader, len(stretches))
 	for i, s := range stretches {
-		f := &pageReader{queryReader: r, saltRange: s}
-		f.setPageSize(len(stretches))
-		cursors[i] = key.NewPageCursor(f.next)
+		readers[i] = &pageReader{queryReader: r, saltRange: s}
+		readers[i].setPageSize(len(stretches))
 	}
-	next := cursors[0].Next
-	if len(cursors) > 1 {
-		merger, err := key.NewMerger(r.compareRows, cursors...)
-		if err != nil {
-			return false, err
-		}
-		next = merger.Next
+	merger, err := key.NewPageMerger(r.compareRows, len(readers), func(due []int) ([][]mergeRow, error) { return r.nextPages(readers, due) })
+	if err != nil {
+		return false, err
 	}
 	for {
-		e, ok, err := next()
+		e, ok, err := merger.Next()
 		if err != nil || !ok {
 			return err == nil, err
 		}
@@ -229,7 +219,8 @@ const (
 	// maxPageRows is how many are read at a time later: a seek is then a small part of
 	// what a page costs.
 	maxPageRows = 256
-	// readAheadBytes is about how much is read ahead for all stretches of a read.
+	// readAheadBytes is about how much is read ahead for all stretches of a read. Half of a page
+	// may be left when the next is read.
 	readAheadBytes = 8 << 20
 	// extraPageRows is how many more rows than its share of the limit are read of a
 	// stretch, since salts do not divide rows exactly.
@@ -246,7 +237,7 @@ type pageReader struct {
 
 // setPageSize sets how many stretches share the memory, and the limit.
 func (f *pageReader) setPageSize(stretches int) {
-	f.pageRows, f.pageBytes = firstPageRows, readAheadBytes/stretches
+	f.pageRows, f.pageBytes = firstPageRows, readAheadBytes*2/3/stretches
 	if f.remaining > 0 {
 		f.pageRows = f.remaining
 		if stretches > 1 {
@@ -256,28 +247,64 @@ func (f *pageReader) setPageSize(stretches int) {
 	}
 }
 
-// next returns the next rows that are wanted, none at the end.
-func (f *pageReader) next() (page []mergeRow, err error) {
-	for !f.done && len(page) == 0 {
-		items, err := f.readPage(f.start, f.end, pageOptions{reverse: f.reverse, keysOnly: f.keysOnly, limit: f.pageRows})
+// fromStart is where a scan begins: nil would be no bound, and an empty bound is one.
+func fromStart(start []byte) []byte {
+	if start == nil {
+		return []byte{}
+	}
+	return start
+}
+
+// nextPages returns the next rows that are wanted of some stretches, none of one that is at its end. It
+// reads them together, and again those of which it has found no row that is wanted.
+func (r *queryReader) nextPages(readers []*pageReader, due []int) ([][]mergeRow, error) {
+	pages := make([][]mergeRow, len(due))
+	for {
+		var scans []cleave.ScanOptions
+		var waiting []int
+		for n, i := range due {
+			if f := readers[i]; !f.done && len(pages[n]) == 0 {
+				scans, waiting = append(scans, f.scan()), append(waiting, n)
+			}
+		}
+		if len(scans) == 0 {
+			return pages, nil
+		}
+		found, err := r.readPages(scans...)
 		if err != nil {
 			return nil, err
 		}
-		read := 0
-		for _, item := range items {
-			read += len(item.Key) + len(item.Value)
-			row, ok, err := f.t.decodeRow(item)
-			if err != nil {
+		for at, n := range waiting {
+			if pages[n], err = readers[due[n]].takePage(found[at]); err != nil {
 				return nil, err
 			}
-			if ok && f.matchesFilters(row.Columns) {
-				page = append(page, mergeRow{row, item.Key[f.prefixBytes:]})
-			}
-		}
-		if f.done = len(items) < f.pageRows; !f.done {
-			f.start, f.end = f.findBoundsAfter(f.start, f.end, items[len(items)-1].Key)
-			f.pageRows = max(1, min(2*f.pageRows, maxPageRows, f.pageBytes*len(items)/max(read, 1)))
 		}
 	}
-	return page, nil
+}
+
+// scan is that of the next page.
+func (f *pageReader) scan() cleave.ScanOptions {
+	return cleave.ScanOptions{Start: fromStart(f.start), End: f.end, Reverse: f.reverse, KeysOnly: f.keysOnly, Limit: f.pageRows}
+}
+
+// takePage returns the rows of a page that are wanted, and goes on behind it.
+func (f *pageReader) takePage(page cleave.Page) (rows []mergeRow, err error) {
+	rows = make([]mergeRow, 0, len(page.Items))
+	read := 0
+	for _, item := range page.Items {
+		read += len(item.Key) + len(item.Value)
+		row, ok, err := f.t.decodeRow(item)
+		if err != nil {
+			return nil, err
+		}
+		if ok && f.matchesFilters(row.Columns) {
+			rows = append(rows, mergeRow{row, item.Key[f.prefixBytes:]})
+		}
+	}
+	if f.done = page.Next == nil; !f.done {
+		n := len(page.Items)
+		f.start, f.end = f.findBoundsAfter(f.start, f.end, page.Items[n-1].Key)
+		f.pageRows = max(1, min(2*f.pageRows, maxPageRows, f.pageBytes*n/max(read, 1)))
+	}
+	return rows, nil
 }

@@ -38,9 +38,11 @@
 //
 // # Choices
 //
-// All reads are made on the goroutine of the caller, one after another, so there is
-// no more concurrency than callers. Rows are read ahead in pages that grow, from a few
-// to 256 for each salt, and shrink where rows are large: about 8 MiB for a read.
+// Pages of several salts are read at the same time, 128 at most, so that those which wait for
+// a disk wait together: 120 salts take about as long as one. In a transaction that may write
+// they are read one after another, since what was read has to be validated. Rows are read ahead
+// in pages that grow, from a few to 256 for each salt, and shrink where rows are large: about
+// 8 MiB for a read.
 //
 // # Limits
 //

@@ -118,26 +118,13 @@ func (x Txn) Scan(q Query) iter.Seq2[Row, error] {
 			yield(Row{}, err)
 			return
 		}
-		p.scanRows(x.readPage)(yield)
+		p.scanRows(x.readPages)(yield)
 	}
 }
 
-// readPage is the source of the transaction's state.
-func (x Txn) readPage(start, end []byte, o pageOptions) (items []cleave.Item, err error) {
-	scan := cleave.ScanOptions{Start: start, End: end, Reverse: o.reverse, Limit: o.limit, KeysOnly: o.keysOnly}
-	if scan.Start == nil {
-		scan.Start = []byte{}
-	}
-	for item, err := range x.tx.Scan(x.t.ks, scan) {
-		if err != nil {
-			return nil, err
-		}
-		if items == nil {
-			items = make([]cleave.Item, 0, min(o.limit, maxPageRows))
-		}
-		items = append(items, item)
-	}
-	return items, nil
+// readPages is the source of the transaction's state.
+func (x Txn) readPages(scans ...cleave.ScanOptions) ([]cleave.Page, error) {
+	return x.tx.ScanPages(x.t.ks, scans...)
 }
 
 // ScanPage is [Table.ScanPage].

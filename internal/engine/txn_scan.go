@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/key/fanout"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -35,6 +37,72 @@ func (tx *Txn) Scan(k *node.Keyspace, o ScanOptions) iter.Seq2[ScanItem, error] 
 		tx.openScans = slices.DeleteFunc(tx.openScans, func(x *txnScan) bool { return x == r })
 		r.recordRead(r.stopped, r.last)
 	}
+}
+
+// ScanPages reads the first keys of several scans, each of which has a limit. A transaction that only
+// reads does so for all of them at the same time; in others what was visited counts as read, and they come
+// one after another. The first error ends it.
+func (tx *Txn) ScanPages(k *node.Keyspace, scans []ScanOptions) ([][]ScanItem, error) {
+	err := k.CheckOpen()
+	if err == nil {
+		tx.useKeyspace(k, readRow)
+		err = tx.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	var pages [][]ScanItem
+	if tx.readOnly && len(scans) > 1 {
+		pages, err = tx.scanTogether(k, scans)
+	} else {
+		pages, err = tx.scanInTurn(k, scans)
+	}
+	if err != nil && tx.err == nil {
+		tx.err = err // what it would have read is unknown
+	}
+	return pages, err
+}
+
+// scanInTurn reads the first keys of several scans, one after another.
+func (tx *Txn) scanInTurn(k *node.Keyspace, scans []ScanOptions) (pages [][]ScanItem, err error) {
+	for _, o := range scans {
+		r := &txnScan{tx: tx, k: k, o: o, span: o.Span}
+		page, err := r.readPage(o.Limit)
+		if err != nil {
+			return nil, err
+		}
+		if r.stopped = len(page) == o.Limit; r.stopped {
+			r.last = page[len(page)-1].Key
+		}
+		r.recordRead(r.stopped, r.last)
+		pages = append(pages, page)
+	}
+	return pages, tx.err
+}
+
+// scanTogether reads the first keys of several scans at the same time. The transaction must not write.
+func (tx *Txn) scanTogether(k *node.Keyspace, scans []ScanOptions) ([][]ScanItem, error) {
+	if err := tx.extendSnapshot(); err != nil {
+		return nil, err
+	}
+	return fanout.Read(tx.ctx, 0, len(scans), func(ctx context.Context, i int) (page []ScanItem, err error) {
+		view, o := tx.snapshot.Fork(), scans[i]
+		o.Uncounted = !tx.recordsLoad
+		source := func(w *itemScanner, s partition.Span) error {
+			err := w.scanSnapshot(view, view, view.NowMS, s)
+			if errors.Is(err, ownership.ErrWrongGroup) { // it will not be served in this state
+				return errRetry
+			}
+			return err
+		}
+		for item, err := range tx.db.scanItems(ctx, k, o, o.Limit, source) {
+			if err != nil {
+				return nil, err
+			}
+			page = append(page, item)
+		}
+		return page, nil
+	})
 }
 
 // recordScans makes what scans that are under way have read so far, which is ahead of

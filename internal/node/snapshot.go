@@ -18,7 +18,7 @@ import (
 
 // Snapshot is the state of some stores at one moment: what was committed by then,
 // transactions across stores whole or not at all. It belongs to one
-// goroutine. Close it.
+// goroutine: see Fork. Close it.
 type Snapshot struct {
 	node   *Node
 	stores []storeSnapshot
@@ -163,6 +163,21 @@ func (v *Snapshot) Close() {
 			other.Close()
 		}
 	}
+}
+
+// Fork returns the same state for another goroutine. It must not be closed, nor used after the
+// snapshot was.
+func (v *Snapshot) Fork() *Snapshot {
+	f := *v
+	if f.resolver == nil {
+		return &f // then nothing changes what is visible
+	}
+	f.stores = slices.Clone(v.stores)
+	for i := range f.stores {
+		f.stores[i].visible = visibleState{}
+	}
+	f.resolver = v.resolver.fork()
+	return &f
 }
 
 // HasStore reports whether the view is of a store.

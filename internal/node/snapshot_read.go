@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
@@ -210,6 +211,13 @@ func newOutcomeResolver(sides []storeSnapshot, at []*store.Snapshot) *outcomeRes
 		sides[i].visible = visibleState{}
 	}
 	return j
+}
+
+// fork returns a resolver of the same moment with outcomes of its own.
+func (j *outcomeResolver) fork() *outcomeResolver {
+	f := *j
+	f.outcomes = maps.Clone(j.outcomes)
+	return &f
 }
 
 // visibleState is the state of one store in a span: what is seen of it, with all applied that

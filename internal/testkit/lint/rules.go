@@ -47,6 +47,7 @@ var layers = map[string]int{
 	"internal/patterns/freshness":   1,
 
 	"route":          2,
+	"key/fanout":     2,
 	"partition":      2,
 	"shardmap":       2,
 	"actor":          2,
@@ -138,7 +139,7 @@ var purePackages = []string{
 
 // impurePackages lie in the folder of a pure package and use it; they measure, or drive what it
 // decides.
-var impurePackages = []string{"route/meter"}
+var impurePackages = []string{"route/meter", "key/fanout"}
 
 // impureNames are what a pure package may not use. A nil list forbids the whole
 // package with all below it that is not listed itself; otherwise only the
