@@ -87,7 +87,7 @@ func (c *Counters) AddTx(tx *cleave.Txn, name string, delta int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Add(c.keyspace, c.layout.partKey(name, pickPart(parts)), delta)
+	_, err = tx.Add(c.keyspace, c.layout.Part(name, pickPart(parts)), delta)
 	return err
 }
 
@@ -137,7 +137,7 @@ func (c *Counters) addOnce(ctx context.Context, id cleave.RequestID, s *counterS
 		if i < len(v.partKeys) {
 			key = v.partKeys[i]
 		} else {
-			key = c.layout.partKey(s.name, i)
+			key = c.layout.Part(s.name, i)
 		}
 		if err := c.addToOpenPart(ctx, key, delta, id); !errors.Is(err, cleave.ErrNotStored) {
 			return err

@@ -53,7 +53,7 @@ import (
 type Counters struct {
 	db       *cleave.DB
 	keyspace *cleave.Keyspace
-	layout   layout
+	layout   spread.PartKeys
 	opts     Options
 
 	mu     sync.RWMutex
@@ -93,7 +93,7 @@ func Open(db *cleave.DB, ks *cleave.Keyspace, o Options) (*Counters, error) {
 		return nil, fmt.Errorf("%w: counter: keyspace %s is of another DB: use one of this", cleave.ErrOptions, ks.Name())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Counters{db: db, keyspace: ks, layout: newLayout(ks), opts: o, states: map[string]*counterState{}, cancel: cancel, done: make(chan struct{})}
+	c := &Counters{db: db, keyspace: ks, layout: spread.NewPartKeys(ks, ""), opts: o, states: map[string]*counterState{}, cancel: cancel, done: make(chan struct{})}
 	go c.runSizers(ctx)
 	return c, nil
 }
@@ -142,7 +142,7 @@ func (c *Counters) addState(s *counterState) *counterState {
 
 // refreshView reads the manifest.
 func (c *Counters) refreshView(ctx context.Context, s *counterState) (*manifestView, error) {
-	item, err := c.keyspace.Item(ctx, c.layout.manifestKey(s.name))
+	item, err := c.keyspace.Item(ctx, c.layout.Manifest(s.name))
 	if err != nil && !errors.Is(err, cleave.ErrNotFound) {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (c *Counters) refreshView(ctx context.Context, s *counterState) (*manifestV
 	if err != nil {
 		return nil, err
 	}
-	v := &manifestView{item.Version, c.layout.partKeys(s.name, parts)}
+	v := &manifestView{item.Version, c.layout.Parts(s.name, parts)}
 	s.view.Store(v)
 	return v, nil
 }
@@ -271,22 +271,5 @@ func (o Options) withDefaults() (Options, error) {
 // it starts: if it is left early or fails, they go on, and calling it again does the rest.
 // Groups that are drained get none.
 func (c *Counters) Spread(ctx context.Context) error {
-	if c.keyspace.Options().Kind == cleave.Hash {
-		return nil
-	}
-	// Store by store, because the first two parts of a counter lie half of the keyspace apart.
-	groups, err := spread.GroupsByStore(c.db)
-	if err != nil {
-		return fmt.Errorf("spread counters of %s: %w", c.keyspace.Name(), err)
-	}
-	groups = groups[:min(len(groups), MaxParts)]
-	cuts := SplitKeys(len(groups))
-	places := []spread.Place{{Group: groups[0].ID}}
-	for i, cut := range cuts {
-		places = append(places, spread.Place{Key: cut, Group: groups[i+1].ID})
-	}
-	if err := spread.Apply(ctx, c.db, c.keyspace, cuts, places); err != nil {
-		return fmt.Errorf("spread counters of %s: %w", c.keyspace.Name(), err)
-	}
-	return nil
+	return spread.Parts(ctx, c.db, c.keyspace)
 }

@@ -229,8 +229,8 @@ func TestASumThatDoesNotFitSaysSo(t *testing.T) {
 	must(t, c.Resize(ctx, "n", 2))
 	l := c.layout
 	set := func(a, b int64) {
-		must(t, db.Default().Set(ctx, l.partKey("n", 0), fmt.Append(nil, a)))
-		must(t, db.Default().Set(ctx, l.partKey("n", 1), fmt.Append(nil, b)))
+		must(t, db.Default().Set(ctx, l.Part("n", 0), fmt.Append(nil, a)))
+		must(t, db.Default().Set(ctx, l.Part("n", 1), fmt.Append(nil, b)))
 	}
 	set(math.MaxInt64, 1)
 	_, err := c.Sum(ctx, "n")
@@ -280,10 +280,10 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 	wantError(t, "a request of nothing", c.Write(ctx, "n", 1, func(b *cleave.Batch) { b.Request = db.NewRequestID() }), cleave.ErrOptions)
 
 	// Another program writes to the keys of counters.
-	must(t, ks.Set(ctx, c.layout.partKey("text", 0), []byte("five")))
-	_, err = ks.HSet(ctx, c.layout.partKey("hash", 0), cleave.Field{Name: []byte("f"), Value: []byte("v")})
+	must(t, ks.Set(ctx, c.layout.Part("text", 0), []byte("five")))
+	_, err = ks.HSet(ctx, c.layout.Part("hash", 0), cleave.Field{Name: []byte("f"), Value: []byte("v")})
 	must(t, err)
-	must(t, ks.Set(ctx, c.layout.manifestKey("manifest"), []byte("3")))
+	must(t, ks.Set(ctx, c.layout.Manifest("manifest"), []byte("3")))
 	for name, want := range map[string]error{"text": cleave.ErrNotInteger, "hash": cleave.ErrWrongType, "manifest": cleave.ErrWrongType} {
 		wantError(t, name+": add", c.Add(ctx, name, 1), want)
 		_, err := c.Sum(ctx, name)
@@ -370,7 +370,7 @@ func TestAResizeThatIsDoneIsNoError(t *testing.T) {
 	ks := db.Default()
 	c := newCounters(t, ks, db, Options{})
 	done := func() bool {
-		value, err := ks.Get(ctx, c.layout.manifestKey("n"))
+		value, err := ks.Get(ctx, c.layout.Manifest("n"))
 		return err == nil && bytes.Equal(value, splitcount.AppendManifest(nil, 4))
 	}
 	if err := c.Resize(caller.WithCancelWhen(ctx, done), "n", 4); err != nil || !done() {

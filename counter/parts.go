@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"strconv"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/internal/patterns/splitcount"
-	"github.com/cleavekv/cleave/key"
+	"github.com/cleavekv/cleave/internal/patterns/spread"
 )
 
 // Resize gives a counter so many parts, a power of two up to MaxParts, in one
@@ -43,11 +41,11 @@ func (c *Counters) Resize(ctx context.Context, name string, parts int) error {
 // openParts opens parts. It reads none of the open ones, so it conflicts with no adds.
 func (c *Counters) openParts(tx *cleave.Txn, name string, from, to int) error {
 	for i := from; i < to; i++ {
-		if err := tx.Set(c.keyspace, c.layout.partKey(name, i), []byte("0")); err != nil {
+		if err := tx.Set(c.keyspace, c.layout.Part(name, i), []byte("0")); err != nil {
 			return err
 		}
 	}
-	return tx.Set(c.keyspace, c.layout.manifestKey(name), splitcount.AppendManifest(nil, to))
+	return tx.Set(c.keyspace, c.layout.Manifest(name), splitcount.AppendManifest(nil, to))
 }
 
 // closeParts closes parts, and adds what they hold to others.
@@ -67,10 +65,10 @@ func (c *Counters) closeParts(tx *cleave.Txn, name string, to int) error {
 		return err
 	}
 	if to == 1 {
-		_, err = tx.Delete(c.keyspace, c.layout.manifestKey(name))
+		_, err = tx.Delete(c.keyspace, c.layout.Manifest(name))
 		return err
 	}
-	return tx.Set(c.keyspace, c.layout.manifestKey(name), splitcount.AppendManifest(nil, to))
+	return tx.Set(c.keyspace, c.layout.Manifest(name), splitcount.AppendManifest(nil, to))
 }
 
 // writeChangedParts writes the parts that have changed.
@@ -114,7 +112,7 @@ func (c *Counters) Delete(ctx context.Context, name string) (found bool, err err
 		if err != nil {
 			return err
 		}
-		keys := append(c.layout.partKeys(name, n), c.layout.manifestKey(name))
+		keys := append(c.layout.Parts(name, n), c.layout.Manifest(name))
 		deleted, err := tx.Delete(c.keyspace, keys...)
 		found = deleted > 0
 		return err
@@ -134,106 +132,12 @@ func (c *Counters) Parts(ctx context.Context, name string) (parts int, err error
 // maxNameBytes leaves room for what is added to a name within the limit of a key.
 const maxNameBytes = 8 << 10
 
-// layout makes the keys of the parts of counters. They are the same for ever, whatever
-// the options: part 0 where the name says, the others evenly around it, so that
-// 2, 4, 8 … parts fall into halves, quarters, eighths … of the keyspace.
-type layout struct {
-	keyspace *cleave.Keyspace
-	slots    int // 0 for a range keyspace
-}
-
-func newLayout(ks *cleave.Keyspace) layout {
-	l := layout{keyspace: ks}
-	if o := ks.Options(); o.Kind == cleave.Hash {
-		if l.slots = o.Slots; l.slots == 0 {
-			l.slots = hash.Slots
-		}
-	}
-	return l
-}
-
 // checkName refuses names whose keys would be too long.
 func checkName(name string) error {
 	if len(name) > maxNameBytes {
 		return fmt.Errorf("%w: it has %d bytes: use at most %d", ErrName, len(name), maxNameBytes)
 	}
 	return nil
-}
-
-// manifestKey is the key of the manifest: next to part 0.
-func (l layout) manifestKey(name string) []byte {
-	if l.slots == 0 {
-		return l.saltedKey(name, 0, "manifest")
-	}
-	return hashTaggedKey(0, name, "m")
-}
-
-// partKey is the key of a part.
-func (l layout) partKey(name string, i int) []byte {
-	if l.slots == 0 {
-		return l.saltedKey(name, i, int64(i))
-	}
-	return hashTaggedKey(l.findHashTag(name, i), name, strconv.Itoa(i))
-}
-
-// partKeys are the keys of the first n parts.
-func (l layout) partKeys(name string, n int) [][]byte {
-	keys := make([][]byte, n)
-	for i := range keys {
-		keys[i] = l.partKey(name, i)
-	}
-	return keys
-}
-
-// hashTaggedKey is a key of a hash keyspace. The hash tag begins with the number, and ends with
-// the name or with a brace in it, so that it is different for each number, and the same
-// for all keys with that number and name.
-func hashTaggedKey(number int, name, what string) []byte {
-	k := append(strconv.AppendInt([]byte{'{'}, int64(number), 10), ':')
-	return append(append(append(k, name...), '}'), what...)
-}
-
-// coarseStretches and finest are into how many stretches the slots are cut to place parts: the
-// first 64 parts are looked for in one of 64, which takes 64 tries on average.
-const (
-	coarseStretches = 64
-	maxStretches    = MaxParts
-	// maxTagTries bounds the search, which has no end if no number leads to a stretch.
-	// With at most 256 stretches, that many have never been needed.
-	maxTagTries = 1 << 13
-)
-
-// findHashTag is the number that brings a part into its stretch of slots.
-func (l layout) findHashTag(name string, i int) int {
-	if i == 0 {
-		return 0
-	}
-	stretches := coarseStretches
-	if i >= coarseStretches {
-		stretches = maxStretches
-	}
-	stretches = min(stretches, l.slots)
-	k := hashTaggedKey(0, name, "")
-	stretch := func() int { return int(hash.SlotOf(k)) & (l.slots - 1) * stretches / l.slots }
-	turn := int(bits.Reverse8(uint8(i))) * stretches / 256
-	want := (stretch() + turn) % stretches
-	for n := 1; n < maxTagTries; n++ {
-		k = append(append(strconv.AppendInt(k[:1], int64(n), 10), ':'), name...)
-		if k = append(k, '}'); stretch() == want {
-			return n
-		}
-	}
-	return i
-}
-
-// saltedKey is a key of a range keyspace: a byte that spreads, and a tuple.
-func (l layout) saltedKey(name string, i int, what any) []byte {
-	salt := uint8(hash.XXH3String(name).Uint64()) + bits.Reverse8(uint8(i))
-	k, err := key.Append([]byte{salt}, key.Tuple{name, what})
-	if err != nil {
-		panic(err) // a string and a number always fit
-	}
-	return k
 }
 
 // SplitKeys returns the keys at which to cut a keyspace of kind Range, so that the parts
@@ -244,20 +148,14 @@ func (l layout) saltedKey(name string, i int, what any) []byte {
 // Then give some of the shards to other groups, with a [cleave.Move] for each. One of
 // kind Hash needs nothing: its slots are spread from the start. [Counters.Spread] does both, for
 // all groups.
-func SplitKeys(n int) [][]byte {
-	var keys [][]byte
-	for i := 1; i < min(n, MaxParts); i++ {
-		keys = append(keys, []byte{byte(i * 256 / min(n, MaxParts))})
-	}
-	return keys
-}
+func SplitKeys(n int) [][]byte { return spread.PartSplitKeys(n) }
 
 // readPartCount reads how many parts a counter has.
 func (c *Counters) readPartCount(tx *cleave.Txn, name string) (parts int, err error) {
 	if err := checkName(name); err != nil {
 		return 0, err
 	}
-	value, err := tx.Get(c.keyspace, c.layout.manifestKey(name))
+	value, err := tx.Get(c.keyspace, c.layout.Manifest(name))
 	if err != nil && !errors.Is(err, cleave.ErrNotFound) {
 		return 0, err
 	}
@@ -267,7 +165,7 @@ func (c *Counters) readPartCount(tx *cleave.Txn, name string) (parts int, err er
 func (c *Counters) parsePartCount(name string, value []byte) (int, error) {
 	parts, err := splitcount.ParseManifest(value)
 	if err != nil {
-		return 0, fmt.Errorf("%w: key %q is that of the manifest of counter %.40q, and holds %.40q", cleave.ErrWrongType, c.layout.manifestKey(name), name, value)
+		return 0, fmt.Errorf("%w: key %q is that of the manifest of counter %.40q, and holds %.40q", cleave.ErrWrongType, c.layout.Manifest(name), name, value)
 	}
 	return parts, nil
 }
@@ -278,7 +176,7 @@ func (c *Counters) readParts(tx *cleave.Txn, name string) (keys [][]byte, parts 
 	if err != nil {
 		return nil, nil, err
 	}
-	keys = c.layout.partKeys(name, n)
+	keys = c.layout.Parts(name, n)
 	values, err := c.readPartValues(tx, keys)
 	if err != nil {
 		return nil, nil, err

@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/patterns/spread"
 )
 
 // No two counters share a key, and none of a counter's own is another's.
 func TestKeysOfCountersAreDifferent(t *testing.T) {
 	db := openMemory(t, cleave.Options{Groups: 4})
 	for kind, ks := range testKeyspaces(t, db) {
-		l, owner := newLayout(ks), map[string]string{}
+		l, owner := spread.NewPartKeys(ks, ""), map[string]string{}
 		for _, name := range counterNames(3) {
-			for _, k := range append(l.partKeys(name, MaxParts), l.manifestKey(name)) {
+			for _, k := range append(l.Parts(name, MaxParts), l.Manifest(name)) {
 				if other, taken := owner[string(k)]; taken {
 					t.Fatalf("%s: %q is of %q and of %q", kind, k, other, name)
 				}
@@ -31,11 +32,11 @@ func TestPartsFallIntoDifferentGroupsAndStores(t *testing.T) {
 			if kind == "few" {
 				continue // as many slots as groups: chance decides
 			}
-			l := newLayout(ks)
+			l := spread.NewPartKeys(ks, "")
 			for _, name := range counterNames(9) {
 				for _, n := range []int{2, 4, 16} {
 					groups, stores := map[cleave.GroupID]int{}, map[int]int{}
-					for _, k := range l.partKeys(name, n) {
+					for _, k := range l.Parts(name, n) {
 						at := ks.Locate(k)
 						groups[at.Group]++
 						stores[at.Store]++
@@ -48,7 +49,7 @@ func TestPartsFallIntoDifferentGroupsAndStores(t *testing.T) {
 						t.Errorf("%s, %+v: %d parts of %q are in the stores %v", kind, o, n, name, stores)
 					}
 				}
-				if ks.Locate(l.manifestKey(name)) != ks.Locate(l.partKey(name, 0)) && kind == "hash" {
+				if ks.Locate(l.Manifest(name)) != ks.Locate(l.Part(name, 0)) && kind == "hash" {
 					t.Errorf("%s: the manifest of %q is not at part 0", kind, name)
 				}
 			}
@@ -65,12 +66,12 @@ func TestKeysStayAsTheyAre(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{newLayout(db.Default()).manifestKey("likes"), "{0:likes}m"},
-		{newLayout(db.Default()).partKey("likes", 0), "{0:likes}0"},
-		{newLayout(db.Default()).partKey("likes", 1), "{2:likes}1"},
-		{newLayout(db.Default()).partKey("likes", 200), "{93:likes}200"},
-		{newLayout(ks).manifestKey("likes"), "\xce\x02likes\x00\x02manifest\x00"},
-		{newLayout(ks).partKey("likes", 3), "\x8e\x02likes\x00\x15\x03"},
+		{spread.NewPartKeys(db.Default(), "").Manifest("likes"), "{0:likes}m"},
+		{spread.NewPartKeys(db.Default(), "").Part("likes", 0), "{0:likes}0"},
+		{spread.NewPartKeys(db.Default(), "").Part("likes", 1), "{2:likes}1"},
+		{spread.NewPartKeys(db.Default(), "").Part("likes", 200), "{93:likes}200"},
+		{spread.NewPartKeys(ks, "").Manifest("likes"), "\xce\x02likes\x00\x02manifest\x00"},
+		{spread.NewPartKeys(ks, "").Part("likes", 3), "\x8e\x02likes\x00\x15\x03"},
 	} {
 		if !bytes.Equal(c.got, []byte(c.want)) {
 			t.Errorf("%q, want %q", c.got, c.want)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/patterns/spread"
 )
 
 func TestSpread_PartsOfACounterGoToDifferentGroupsAndStores(t *testing.T) {
@@ -22,7 +23,7 @@ func TestSpread_PartsOfACounterGoToDifferentGroupsAndStores(t *testing.T) {
 	for _, name := range names {
 		for parts, want := range map[int]struct{ groups, stores int }{2: {2, 2}, 4: {4, 2}, 16: {4, 2}} {
 			groups, stores := map[cleave.GroupID]int{}, map[int]int{}
-			for _, k := range newLayout(ks).partKeys(name, parts) {
+			for _, k := range spread.NewPartKeys(ks, "").Parts(name, parts) {
 				at := ks.Locate(k)
 				groups[at.Group]++
 				stores[at.Store]++

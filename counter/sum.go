@@ -32,7 +32,7 @@ func (c *Counters) trySumWithoutTxn(ctx context.Context, name string) (sum int64
 		return 0, false
 	}
 	v := s.view.Load()
-	values, err := c.keyspace.GetMany(ctx, append([][]byte{c.layout.manifestKey(name)}, v.partKeys...)...)
+	values, err := c.keyspace.GetMany(ctx, append([][]byte{c.layout.Manifest(name)}, v.partKeys...)...)
 	if err != nil {
 		return 0, false
 	}

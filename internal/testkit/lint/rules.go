@@ -105,6 +105,7 @@ var layers = map[string]int{
 
 	// Patterns on the store: each uses package cleave as a program would.
 	"saga/journal":     12,
+	"copies":           12,
 	"counter":          12,
 	"queue":            12,
 	"table":            12,
