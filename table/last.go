@@ -22,7 +22,8 @@ type Last struct {
 	// bound. A time that is in the key only as a bucket is bounded by whole buckets.
 	//
 	// If the bucket comes before a column of the entity, as in (day(ts), device) | ts,
-	// buckets are read one after the other: then Before is required, and Since or MaxEmpty.
+	// buckets that have rows are read one after the other: then a silent entity is looked for
+	// in all of them, if there is neither Since nor MaxEmpty.
 	Before, Since time.Time
 	// MaxEmpty ends the search after that many buckets without rows, one after the other.
 	// 0 is no bound.
@@ -34,8 +35,8 @@ type Newest struct {
 	// Rows come newest first.
 	Rows []Row
 	// Reads is how many stretches of places were read, the price of the answer: one if the
-	// buckets of the entity lie side by side, else one for each bucket. With an open salt
-	// each of them is a read for every salt.
+	// buckets of the entity lie side by side, else one for each bucket that has rows of any. With an
+	// open salt each of them is a read for every salt.
 	Reads int
 	// Stop is why it ended: enough rows, nothing before Since, or MaxEmpty.
 	Stop key.Stop
@@ -76,7 +77,8 @@ func (x Txn) Last(l Last) (Newest, error) {
 		return x.lastByBucket(l, open)
 	}
 	q := Query{Where: l.Where, Reverse: true, Limit: l.N, From: timeBound(l.Since), To: timeBound(l.Before)}
-	return collectNewest(x.Scan(q), l, bucket, t.fields[open].Column)
+	gap := emptyBucketCounter{bucket: bucket, since: l.Since, maxEmpty: l.MaxEmpty}
+	return collectNewest(x.Scan(q), l, &gap, t.fields[open].Column)
 }
 
 // timeBound is a time as a bound of a query.
@@ -130,33 +132,11 @@ func (t *Table) checkTimeOrder(where key.Columns, open int) (apart bool, err err
 	return apart, nil // the time is in the key as a bucket alone
 }
 
-// lastByBucket reads bucket after bucket, the newest first.
-func (x Txn) lastByBucket(l Last, open int) (Newest, error) {
-	f := &x.t.fields[open]
-	w := key.Backward{Bucket: f.Bucket, Before: l.Before, Since: l.Since, MaxEmpty: l.MaxEmpty}
-	if _, err := w.Pieces(); err != nil {
-		return Newest{}, x.t.withTableName(fmt.Errorf("%w: %w", ErrQuery, err))
-	}
-	found, err := key.Latest(w, l.N, func(p key.Piece, want int) iter.Seq2[Row, error] {
-		q := Query{Where: maps.Clone(l.Where), Reverse: true, Limit: want}
-		q.Where[f.Name()] = p.From
-		if x.t.columnLayouts[f.Column] != nil {
-			q.From, q.To = p.From, p.To
-		}
-		return x.Scan(q)
-	})
-	if err != nil {
-		return Newest{}, err
-	}
-	return Newest{Rows: found.Items, Reads: found.Buckets, Stop: found.Stop, Reached: found.Reached}, nil
-}
-
 // collectNewest takes rows that come newest first until there are enough of them, or too many
-// empty buckets before the next. They lie side by side, so passing over empty buckets
-// costs nothing, and it ends where a walk would.
-func collectNewest(rows iter.Seq2[Row, error], l Last, bucket key.Bucket, column string) (Newest, error) {
+// empty buckets before the next. Passing over empty buckets costs nothing, and it ends where a walk
+// over all of them would.
+func collectNewest(rows iter.Seq2[Row, error], l Last, gap *emptyBucketCounter, column string) (Newest, error) {
 	found := Newest{Reads: 1, Stop: key.StopFloor, Reached: l.Since}
-	gap := emptyBucketCounter{bucket: bucket, since: l.Since, maxEmpty: l.MaxEmpty}
 	if err := gap.startBefore(l.Before); err != nil {
 		return Newest{}, fmt.Errorf("%w: %w", ErrQuery, err)
 	}
@@ -203,6 +183,12 @@ func (g *emptyBucketCounter) startBefore(before time.Time) error {
 	return err
 }
 
+// isOver reports whether there are too many empty buckets in front of one.
+func (g *emptyBucketCounter) isOver(span key.Span) bool {
+	end, ok := g.searchEnd()
+	return ok && span.Start().Before(end)
+}
+
 // advanceTo goes on to the bucket of a row, and reports whether there are too many empty ones
 // in front of it.
 func (g *emptyBucketCounter) advanceTo(at time.Time) bool {
@@ -213,7 +199,7 @@ func (g *emptyBucketCounter) advanceTo(at time.Time) bool {
 	if err != nil {
 		return true // the layout has no such times
 	}
-	if end, ok := g.searchEnd(); ok && g.started && span.Start().Before(end) {
+	if g.isOver(span) {
 		return true
 	}
 	g.lastBucket, g.started = span, true
@@ -238,7 +224,7 @@ func (g *emptyBucketCounter) searchEnd() (time.Time, bool) {
 // the rows of each newest first. All is of one moment, as with [Table.Scan]. It costs two
 // reads for each entity, however many rows it has. MaxEmpty is not for it.
 func (t *Table) LastOfEach(ctx context.Context, l Last) iter.Seq2[Row, error] {
-	return t.readInView(ctx, func(x Txn) iter.Seq2[Row, error] { return x.LastOfEach(l) })
+	return readInView(ctx, t, func(x Txn) iter.Seq2[Row, error] { return x.LastOfEach(l) })
 }
 
 // LastOfEach is [Table.LastOfEach].
@@ -341,22 +327,23 @@ func (t *Table) unsaltedPrefix(k []byte, end int) []byte {
 }
 
 // readInView runs a read of a transaction on one state of its own.
-func (t *Table) readInView(ctx context.Context, read func(Txn) iter.Seq2[Row, error]) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
+func readInView[T any](ctx context.Context, t *Table, read func(Txn) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		over := false
 		err := t.db.View(ctx, func(tx *cleave.Txn) error {
-			for row, err := range read(t.In(tx)) {
+			for found, err := range read(t.In(tx)) {
 				if err != nil {
 					return err
 				}
-				if over = !yield(row, nil); over {
+				if over = !yield(found, nil); over {
 					return nil
 				}
 			}
 			return nil
 		})
 		if err != nil && !over {
-			yield(Row{}, err)
+			var none T
+			yield(none, err)
 		}
 	}
 }

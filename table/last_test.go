@@ -109,9 +109,6 @@ func drawLast(t *rapid.T, m *model) Last {
 	if bucketed := m.layout.String() != entityLayouts[0]; bucketed {
 		l.MaxEmpty = rapid.IntRange(0, 4).Draw(t, "max empty")
 	}
-	if bucketFirst(m) && l.Since.IsZero() && l.MaxEmpty == 0 {
-		l.MaxEmpty = 1
-	}
 	return l
 }
 
@@ -155,7 +152,12 @@ func (m *machine) checkLast(t *rapid.T, l Last, got Newest) {
 	if got.Stop != want.Stop || got.Stop == key.StopEmpty && !got.Reached.Equal(want.Reached) {
 		t.Fatalf("%v: %+v: stopped with %v at %v, want %v at %v", m.model.layout, l, got.Stop, got.Reached, want.Stop, want.Reached)
 	}
-	if most := want.Buckets; bucketFirst(m.model) && got.Reads != most || !bucketFirst(m.model) && got.Reads != 1 {
+	// Of the buckets that a walk comes to, those that have rows are read.
+	most := 1
+	if bucketFirst(m.model) {
+		most = min(want.Buckets, len(m.model.buckets(Query{})))
+	}
+	if got.Reads > most || got.Reads < 1 && !bucketFirst(m.model) {
 		t.Fatalf("%v: %d reads of %d buckets", m.model.layout, got.Reads, most)
 	}
 }
@@ -210,8 +212,6 @@ func TestLastRefusesWhatTheLayoutCannotAnswer(t *testing.T) {
 		{"dev | ts:time", Last{Where: dev, N: 1, MaxEmpty: 1}},
 		{"dev | n:int", Last{Where: dev, N: 1}},
 		{"(hour(ts), dev) | ts", Last{N: 1, Before: testEpoch, Since: testEpoch}},
-		{"(hour(ts), dev) | ts", Last{N: 1, Where: dev, Before: testEpoch}},
-		{"(hour(ts), dev) | ts", Last{N: 1, Where: dev, Since: testEpoch}},
 		{"(month(ts), hour(ts), dev) | ts", Last{N: 1, Where: dev, Before: testEpoch, Since: testEpoch}},
 		{"(hour(ts), dev, month(ts)) | ts", Last{N: 1, Where: dev, Before: testEpoch, Since: testEpoch}},
 		{"dev, hash(ts), ts:time", Last{N: 1, Where: dev}},

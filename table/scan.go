@@ -81,7 +81,10 @@ func (r *queryReader) readStems() error {
 
 // seekBounds returns between which keys stems are looked for.
 func (r *queryReader) seekBounds() (lo, hi []byte) {
-	lo, _, _ = r.t.splitAtSalt(r.lo)
+	lo, rest, _ := r.t.splitAtSalt(r.lo)
+	if len(rest) > 0 && rest[0] == endByte { // behind all that have this stem
+		lo = append(lo, endByte)
+	}
 	hi, rest, whole := r.t.splitAtSalt(r.hi)
 	if whole && len(rest) > 0 {
 		hi = append(hi, endByte)

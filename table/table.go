@@ -26,6 +26,8 @@
 //     look, can make a second one, and only under a salt that is picked.
 //   - A key that is not of the layout is never taken for a row: it is an error that
 //     names it, or, if asked for, passed over and counted.
+//   - [Table.Buckets] lists the time buckets that have rows, and no others: a bucket is in use from the
+//     transaction of its first row to that which deletes its last. [Table.DropBefore] drops old ones.
 //
 // # What a salt costs
 //
@@ -235,7 +237,7 @@ func (t *Table) Get(ctx context.Context, columns key.Columns) (row Row, err erro
 // moment's data as long as it runs, as [cleave.Keyspace.Scan] does; for a read that
 // rests in between use ScanPage. An error ends it.
 func (t *Table) Scan(ctx context.Context, q Query) iter.Seq2[Row, error] {
-	return t.readInView(ctx, func(x Txn) iter.Seq2[Row, error] { return x.Scan(q) })
+	return readInView(ctx, t, func(x Txn) iter.Seq2[Row, error] { return x.Scan(q) })
 }
 
 // ScanPage reads the next rows in order, at most Limit, all of one moment. Two pages are of
