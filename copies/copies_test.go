@@ -77,7 +77,7 @@ func TestGet_AfterANewerValueWasRead_NeverReturnsAnOlder(t *testing.T) {
 				}
 			})
 		}
-		const writes = 20 // each in two phases
+		const writes = 20 // each is in two phases
 		for n := int64(1); n <= writes || reads.Load() < 100 && !t.Failed(); n++ {
 			if err := v.Set(background, "n", strconv.AppendInt(nil, n, 10)); err != nil {
 				t.Fatal(err)
