@@ -454,7 +454,7 @@ func (r *round) relieveGroups() (some bool) {
 		case r.Now-h.changedAt < r.knobs.Settle:
 			d.Reason = Settling
 		case r.Now < h.holdUntil:
-			d.Reason = DidNotHelp
+			d = r.describeHeld(g.ID, d)
 		case r.jobsLeft <= 0:
 			d.Reason = JobsRunning
 		default:
@@ -540,14 +540,33 @@ func (r *round) moveBest(from partition.GroupID) bool {
 	return true
 }
 
-// splitHottest splits the shard of a group with the most work so that a piece can be moved, or says why not.
-func (r *round) splitHottest(from partition.GroupID, d Proposal) Proposal {
-	var hottest *Shard
+// findHottest returns the shard of a group with the most work that may be changed, nil if there is none.
+func (r *round) findHottest(in partition.GroupID) (hottest *Shard) {
 	for i := range r.Shards {
-		if s := &r.Shards[i]; s.Group == from && !s.IsBusy && !s.IsFixed && !r.used[s.ID] && (hottest == nil || s.Work > hottest.Work) {
+		if s := &r.Shards[i]; s.Group == in && !s.IsBusy && !s.IsFixed && !r.used[s.ID] && (hottest == nil || s.Work > hottest.Work) {
 			hottest = s
 		}
 	}
+	return hottest
+}
+
+// describeHeld says why a group is left alone after a change that did not help. What no change helps comes first: the heat
+// may be another one by now, and an operator should not wait for the end of the hold to learn which key it is.
+func (r *round) describeHeld(g partition.GroupID, d Proposal) Proposal {
+	d.Reason = DidNotHelp
+	switch s := r.findHottest(g); {
+	case s == nil:
+	case s.HotKeyShare >= hotKeyShare:
+		d.Shard, d.Reason, d.Key = s.ID, OneKey, s.HotKey
+	case s.IsEdge && r.edges[s.Keyspace].splits >= r.knobs.MaxEdgeSplits:
+		d.Shard, d.Reason = s.ID, MovingEdge
+	}
+	return d
+}
+
+// splitHottest splits the shard of a group with the most work so that a piece can be moved, or says why not.
+func (r *round) splitHottest(from partition.GroupID, d Proposal) Proposal {
+	hottest := r.findHottest(from)
 	if hottest == nil {
 		d.Reason = NoGain
 		return d

@@ -148,6 +148,40 @@ func TestPlanner_WhatDidNotHelp_IsHeld(t *testing.T) {
 	}
 }
 
+// A group that is held because a change did not help, and that is hot by one key meanwhile, is kept because of that key.
+func TestPlanner_HeldGroup_NamesItsHotKey(t *testing.T) {
+	p, err := NewPlanner(Knobs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, held := partition.ShardID(10), false
+	for second := range 600 {
+		v := Situation{Now: time.Duration(second) * time.Second}
+		for g := range partition.GroupID(3) {
+			v.Groups = append(v.Groups, GroupState{Group: partition.Group{ID: g + 1}, Capacity: 1})
+		}
+		for i := range 4 {
+			v.Shards = append(v.Shards, Shard{Shard: partition.Shard{ID: id + partition.ShardID(i), Group: 1}, Keyspace: 1, Work: 0.25})
+		}
+		if held {
+			v.Shards[2].Work, v.Shards[2].HotKeyShare, v.Shards[2].HotKey = 0.5, 0.9, []byte("stock")
+		}
+		for _, d := range p.Step(v) {
+			switch {
+			case held && (d.Change != Keep || d.Reason != OneKey || d.Shard != v.Shards[2].ID || string(d.Key) != "stock"):
+				t.Fatalf("the proposal is %v with the key %q, want to keep %v because of its key", d, d.Key, v.Shards[2].ID)
+			case held:
+				return
+			case d.Change == Move:
+				id++ // another shard takes its place, and nothing has helped
+			case d.Reason == DidNotHelp:
+				held = true
+			}
+		}
+	}
+	t.Errorf("it ended without a proposal, held: %t", held)
+}
+
 func TestPlanner_KnobsThatContradict_AreRefused(t *testing.T) {
 	for _, c := range []struct {
 		knobs Knobs
