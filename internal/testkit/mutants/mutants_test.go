@@ -136,6 +136,7 @@ var mutants = map[string][]guard{
 	"distributor-moves-what-is-fixed":       {{folder: "internal/reshard/distributor", test: "TestPlanner_FixedShard_Stays"}},
 	"distributor-moves-on-at-once":          {{folder: "internal/reshard/distributor", test: "TestPlanner_MovedShard_StaysForItsResidence"}},
 	"distributor-one-key-unnamed":           {{folder: "internal/reshard/distributor", test: "TestPlanner_OneKey_IsNamed"}},
+	"distributor-held-key-unnamed":          {{folder: "internal/reshard/distributor", test: "TestPlanner_HeldGroup_NamesItsHotKey"}},
 	"distributor-merges-across-keyspaces":   {{folder: "internal/reshard/distributor", test: "TestPlanner_PiecesOfTwoKeyspaces_AreNotMerged"}},
 	"classify-contention-missed":            {{folder: "internal/reshard/classify", test: "TestClassify_TracesOfKnownTruth"}},
 	"classify-edge-missed":                  {{folder: "internal/reshard/classify", test: "TestClassify_TracesOfKnownTruth"}},
