@@ -360,3 +360,55 @@ func BenchmarkMeter_Collect(b *testing.B) {
 		m.Collect(time.Duration(at) * time.Second)
 	}
 }
+
+// A recorder that is asked to sample more than it should samples rarer, and finely again when there is less; counts stay right
+// all the time.
+func TestRecorder_BusierThanItMaySample_SamplesRarerAndCountsRight(t *testing.T) {
+	const every, most = 8, 200
+	for _, shared := range []bool{false, true} {
+		m := must(NewMeter(Options{Every: every, MaxSamples: most, HalfLife: 1000 * time.Hour, Seed: 3}))
+		own := m.NewRecorder()
+		random := rand.New(rand.NewPCG(5, 6))
+		many := must(m.NewSharedRecorder(1, random.Uint64))
+		samples, at := 0, time.Duration(0)
+		interval := func(operations int) (taken int) {
+			before := samples
+			for i := range operations {
+				a := &Access{Key: []byte("hot"), Write: true}
+				if i%4 == 0 {
+					a.Key = fmt.Appendf(nil, "cold%d", i)
+				}
+				if shared {
+					if w := many.Sampled(Cost(0, 0)); w > 0 {
+						samples++
+						many.Record(a, w)
+					}
+				} else if own.Sampled(Cost(0, 0)) {
+					samples++
+					own.Record(a)
+				}
+			}
+			at += time.Second
+			m.Collect(at)
+			return samples - before
+		}
+		operations := 0
+		for i := range 20 {
+			taken := interval(100_000)
+			if operations += 100_000; i > 1 && taken > 2*most {
+				t.Errorf("shared %t: interval %d has %d samples, want %d", shared, i, taken, most)
+			}
+		}
+		top, _ := m.Top(ByOps, 1)
+		hot := top[0]
+		if want := 0.75 * float64(operations); math.Abs(hot.Count-want) > 5*hot.Deviation+hot.Error {
+			t.Errorf("shared %t: %.0f operations are counted of %.0f, with a deviation of %.0f", shared, hot.Count, want, hot.Deviation)
+		}
+		for range 12 {
+			interval(1000)
+		}
+		if taken := interval(1000); taken < 1000/every/2 {
+			t.Errorf("shared %t: of 1000 operations %d are sampled when there are few", shared, taken)
+		}
+	}
+}

@@ -20,29 +20,44 @@ import (
 type Recorder struct {
 	left   int     // cost until the next operation that is in the sample
 	weight float64 // of the operation that Sampled has chosen
-	every  int
-	weigh  []float64 // by cost, of small ones
+	rate   *sampling
+	wanted int // what rate.every should be from the next operation on
 	random rand.PCG
 	slots  int
 
+	base, maxSamples int // of Options
+
 	mu      sync.Mutex
 	current *Summary // guarded by mu
+	samples int      // guarded by mu: operations in current
+	every   int      // guarded by mu: see take
 	_       [64]byte // other recorders lie in other cache lines
+}
+
+// sampling is how rarely operations are sampled: of every small ones one, which stands for the weight of its cost.
+type sampling struct {
+	every  int
+	weight [tabledCosts]float64
 }
 
 // tabledCosts is how many weights are computed beforehand.
 const tabledCosts = 64
+
+func newSampling(every int) *sampling {
+	s := &sampling{every: every}
+	for cost := range s.weight {
+		s.weight[cost] = weightOfCost(cost, every)
+	}
+	return s
+}
 
 func newRecorder(o Options, seed uint64) (*Recorder, error) {
 	s, err := newSummary(o, seed)
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{every: o.Every, weight: 1, weigh: make([]float64, tabledCosts), slots: o.Slots, current: s}
+	r := &Recorder{weight: 1, rate: newSampling(o.Every), wanted: o.Every, slots: o.Slots, base: o.Every, maxSamples: o.MaxSamples, current: s, every: o.Every}
 	r.random.Seed(seed, recorderStream)
-	for cost := range r.weigh {
-		r.weigh[cost] = weightOfCost(cost, o.Every)
-	}
 	r.left = r.drawGap()
 	return r, nil
 }
@@ -58,11 +73,11 @@ func weightOfCost(cost, every int) float64 {
 
 // drawGap returns for how much cost no operation is chosen.
 func (r *Recorder) drawGap() int {
-	if r.every == 1 {
+	if r.rate.every == 1 {
 		return 0
 	}
 	u := float64(r.random.Uint64()>>11+1) / (1 << 53)
-	return int(math.Log(u) / math.Log1p(-1/float64(r.every)))
+	return int(math.Log(u) / math.Log1p(-1/float64(r.rate.every)))
 }
 
 // Cost is by how many times an operation is more likely to be sampled than the smallest one: few operations that move
@@ -81,28 +96,34 @@ func (r *Recorder) Sampled(cost int) bool {
 
 // choose notes what the chosen operation stands for, and draws the next one.
 func (r *Recorder) choose(cost int) bool {
-	r.weight = r.weightOf(cost)
+	r.weight = r.rate.weightOf(cost) // by the rate that has chosen it
+	if r.wanted != r.rate.every {
+		r.rate = newSampling(r.wanted)
+	}
 	r.left = r.drawGap()
 	return true
 }
 
-func (r *Recorder) weightOf(cost int) float64 {
-	if cost < len(r.weigh) {
-		return r.weigh[cost]
+func (s *sampling) weightOf(cost int) float64 {
+	if cost < len(s.weight) {
+		return s.weight[cost]
 	}
-	return weightOfCost(cost, r.every)
+	return weightOfCost(cost, s.every)
 }
 
 // Weight is how many operations the one stands for that Sampled has chosen last.
 func (r *Recorder) Weight() float64 { return r.weight }
 
 // Record counts the operation for which Sampled was true.
-func (r *Recorder) Record(a *Access) { r.record(a, r.weight) }
+func (r *Recorder) Record(a *Access) { r.wanted = r.record(a, r.weight) }
 
-func (r *Recorder) record(a *Access, weight float64) {
+// record returns of how many operations one should be sampled.
+func (r *Recorder) record(a *Access, weight float64) (every int) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.current.Add(a, weight)
-	r.mu.Unlock()
+	r.samples++
+	return r.every
 }
 
 // SlotOf is the slot of a key by its hash, for keys that have none otherwise. 0 if the meter has no slots.
@@ -122,13 +143,28 @@ func (r *Recorder) take(empty *Summary) *Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	taken := r.current
-	r.current = empty
+	if r.maxSamples > 0 {
+		r.every = nextEvery(r.every, r.base, r.samples, r.maxSamples)
+	}
+	r.current, r.samples = empty, 0
 	return taken
+}
+
+// nextEvery returns of how many operations one is to be sampled, after so many samples: as many as make no more than most, and
+// base at least. It falls slowly, so that what comes in bursts is sampled alike.
+func nextEvery(every, base, samples, most int) int {
+	switch {
+	case samples > most:
+		return min(int(math.Ceil(float64(every)*float64(samples)/float64(most))), maxEvery)
+	case samples < most/4:
+		return max(every/2, base)
+	}
+	return every
 }
 
 // bytes is how much memory the recorder takes, about.
 func (r *Recorder) bytes() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.current.Bytes() + 8*len(r.weigh)
+	return r.current.Bytes() + 8*tabledCosts
 }

@@ -3,6 +3,7 @@ package heat
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/cleavekv/cleave/hash"
 )
@@ -18,7 +19,21 @@ import (
 type SharedRecorder struct {
 	recorders []*Recorder
 	random    func() uint64
-	chances   [tabledCosts]uint64 // by cost: up to which random number an operation is in the sample
+	rate      atomic.Pointer[sharedSampling]
+}
+
+// sharedSampling has, by cost, up to which random number an operation is in the sample.
+type sharedSampling struct {
+	*sampling
+	chances [tabledCosts]uint64
+}
+
+func newSharedSampling(every int) *sharedSampling {
+	s := &sharedSampling{sampling: newSampling(every)}
+	for cost := range s.chances {
+		s.chances[cost] = chanceOfWeight(s.weightOf(cost))
+	}
+	return s
 }
 
 // NewSharedRecorder returns a recorder for many goroutines that takes the memory of so many recorders, 1 to 64: about
@@ -32,9 +47,7 @@ func (m *Meter) NewSharedRecorder(recorders int, random func() uint64) (*SharedR
 	for range recorders {
 		s.recorders = append(s.recorders, m.NewRecorder())
 	}
-	for cost := range s.chances {
-		s.chances[cost] = chanceOfWeight(s.recorders[0].weightOf(cost))
-	}
+	s.rate.Store(newSharedSampling(m.o.Every))
 	return s, nil
 }
 
@@ -48,13 +61,14 @@ func chanceOfWeight(weight float64) uint64 {
 
 // Sampled returns how many operations the next one stands for, of a cost of at least 1; 0 if it is not in the sample.
 func (s *SharedRecorder) Sampled(cost int) (weight float64) {
+	rate := s.rate.Load()
 	if cost < tabledCosts {
-		if s.random() > s.chances[cost] {
+		if s.random() > rate.chances[cost] {
 			return 0
 		}
-		return s.recorders[0].weigh[cost]
+		return rate.weight[cost]
 	}
-	weight = s.recorders[0].weightOf(cost)
+	weight = rate.weightOf(cost)
 	if s.random() > chanceOfWeight(weight) {
 		return 0
 	}
@@ -63,7 +77,11 @@ func (s *SharedRecorder) Sampled(cost int) (weight float64) {
 
 // Record counts an operation with the weight that Sampled has returned.
 func (s *SharedRecorder) Record(a *Access, weight float64) {
-	s.recorders[s.random()%uint64(len(s.recorders))].record(a, weight)
+	i := s.random() % uint64(len(s.recorders))
+	every := s.recorders[i].record(a, weight)
+	if i == 0 && every != s.rate.Load().every { // they have about the same load
+		s.rate.Store(newSharedSampling(every))
+	}
 }
 
 // SlotOf is the slot of a key by its hash: see [Recorder.SlotOf].
