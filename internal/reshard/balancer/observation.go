@@ -25,9 +25,11 @@ const (
 	// sizeAge is how old the size of a shard may be. Sizes change slowly, and to measure one means to look into tables.
 	sizeAge = 10 * time.Second
 	// cutShards is of how many shards cuts are looked for in a round, those with the most work, and minCutWork the work
-	// below which none are.
-	cutShards  = 8
-	minCutWork = 0.05
+	// below which none are. To look how many bytes are before a cut takes reads of tables: only groups with so many times the mean
+	// are worth it, fewer than any that is relieved.
+	cutShards       = 8
+	minCutWork      = 0.05
+	minCutImbalance = 1.02
 	// heatCuts is how many cuts by load a shard is offered: a piece is then within an 8th of what would be best.
 	heatCuts = 16
 	// minCutSamples is how many operations on a shard must be known: the share of a piece is then off by 6 %.
@@ -59,6 +61,8 @@ type observer struct {
 	cpu  time.Duration
 	wall time.Time
 	used float64
+	// queued are the waits in the queues of groups up to the round before.
+	queued map[partition.GroupID]actor.Histogram
 }
 
 // edge is whether the writes of a shard come in the order of keys.
@@ -97,6 +101,8 @@ type observation struct {
 	measures  []classify.ShardMeasures
 	machines  []classify.Machine
 	jobs      []mover.Job
+	// groupWaits is how long one of a hundred writes waits for its group at least.
+	groupWaits map[partition.GroupID]time.Duration
 }
 
 // shard returns what is known of a shard.
@@ -175,6 +181,7 @@ func (w *observer) observe(ctx context.Context, at time.Duration, fixed func(par
 		o.measures = append(o.measures, w.measure(&x, o.rates[s.ID], times[s.ID], seen[s.ID]))
 	}
 	w.seen = seen
+	o.groupWaits = w.measureGroupWaits(o.m, times)
 	// All groups of a process share its processors.
 	o.machines = []classify.Machine{{Group: o.m.Groups()[0].ID, CPU: w.used / float64(runtime.GOMAXPROCS(0))}}
 	w.addCuts(o)
@@ -257,6 +264,29 @@ func (w *observer) readTimes() map[partition.ShardID]*load.ShardLoad {
 	return since
 }
 
+// measureGroupWaits returns how long one of a hundred writes of each group has waited since the round before: in its queue, and
+// before that in the server.
+func (w *observer) measureGroupWaits(m *partition.Map, times map[partition.ShardID]*load.ShardLoad) map[partition.GroupID]time.Duration {
+	waits := map[partition.GroupID]actor.Histogram{}
+	for id, l := range times {
+		if s, ok := m.Shard(id); ok {
+			h := waits[s.Group]
+			h.Add(l.Wait)
+			waits[s.Group] = h
+		}
+	}
+	longest := map[partition.GroupID]time.Duration{}
+	was := w.queued
+	w.queued = map[partition.GroupID]actor.Histogram{}
+	for _, p := range w.node.GroupHosts() {
+		queued := p.Group.Metrics().QueueWait
+		w.queued[p.ID] = queued
+		inQueue, before := subtract(queued, was[p.ID]), waits[p.ID]
+		longest[p.ID] = max(inQueue.Quantile(0.99), before.Quantile(0.99))
+	}
+	return longest
+}
+
 // subtract returns the samples of a histogram that an earlier one does not have.
 func subtract(h, earlier actor.Histogram) actor.Histogram {
 	for i, c := range earlier.Counts {
@@ -335,6 +365,11 @@ func (w *observer) overheadOf(rates map[partition.ShardID]heat.Rate) float64 {
 // addCuts looks for places to split at, in the shards with the most work and in those that are large.
 func (w *observer) addCuts(o *observation) {
 	var hot []*distributor.Shard
+	works, imbalance := o.groupWorks()
+	mean := 0.0
+	for _, w := range works {
+		mean = max(mean, w/imbalance) // that of the busiest by its imbalance
+	}
 	all := int64(0)
 	for i := range o.situation.Shards {
 		all += o.situation.Shards[i].Bytes
@@ -349,7 +384,7 @@ func (w *observer) addCuts(o *observation) {
 		if s.Bytes > largest {
 			s.Cuts = w.cutsBySize(s, o.keyspaces[s.ID])
 		}
-		if s.Work >= minCutWork {
+		if s.Work >= minCutWork && works[s.Group] > minCutImbalance*mean {
 			hot = append(hot, s)
 		}
 	}
