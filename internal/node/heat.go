@@ -24,7 +24,7 @@ const (
 )
 
 // nodeHeat is which keys and ranges are asked for, as a sample of operations. Its keys are positions, so that ranges and
-// cuts are those of the partition map. All of it is in memory, bounded, and gone when the process ends.
+// cuts are those of the partition map. All of it is in memory and bounded; the map is kept in a file as well.
 type nodeHeat struct {
 	meter   *heat.Meter
 	shared  *heat.SharedRecorder
@@ -34,6 +34,9 @@ type nodeHeat struct {
 	// never goes back, and as the time since 1970.
 	began   time.Time
 	beganAt time.Duration
+	// file is where the map is kept, empty if it is not; savedAt is when it was saved. Of the goroutine that collects.
+	file    string
+	savedAt time.Duration
 
 	mu sync.Mutex
 	// alarm judges how evenly operations fall on keys, every evennessInterval; judgedAt is when it did last, and spread
@@ -50,7 +53,7 @@ const evennessInterval, keptChanges = 10 * time.Second, 8
 // Evenness is how evenly operations fall on keys.
 type Evenness struct {
 	heat.Spread
-	// Usual is the evenness that there was lately, and Alarm reports whether it is far below that, or low anyway.
+	// Usual is the evenness that there was lately, and Alarm reports whether it is far below that.
 	Usual float64
 	Alarm bool
 }
@@ -73,7 +76,8 @@ func newNodeHeat(wallMS int64) (*nodeHeat, error) {
 	if h.shared, err = h.meter.NewSharedRecorder(sharedHeatRecorders, rand.Uint64); err != nil {
 		return nil, err
 	}
-	h.alarm, err = heat.NewAlarm(heat.AlarmOptions{})
+	// A store of few keys is uneven all the time, and nothing is wrong with that: what counts is a drop.
+	h.alarm, err = heat.NewAlarm(heat.AlarmOptions{Floor: 0.01})
 	return h, err
 }
 
@@ -139,6 +143,9 @@ func (n *Node) CollectHeat() {
 		n.heat.meter.Collect(now)
 		n.judgeEvenness(now)
 		n.heat.traffic.expire(now)
+		if now-n.heat.savedAt >= heatSaveInterval {
+			n.saveHeatMap()
+		}
 	}
 }
 

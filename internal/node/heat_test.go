@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -64,5 +66,56 @@ func TestHeat_LoadBecomesUneven_RaisesAnAlarm(t *testing.T) {
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("the log lacks %q:\n%s", want, log.String())
 		}
+	}
+}
+
+// The heat map of a directory goes on where it was when the node is opened again, and begins anew if its file is damaged.
+func TestHeatMap_Reopened_HasItsPast(t *testing.T) {
+	o := Options{Dir: t.TempDir(), HousekeepInterval: -1}
+	n := mustOpen(t, o)
+	k, err := n.Keyspace(DefaultKeyspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := heat.NewRanges(64, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.Add(&heat.Access{Key: k.AppendPosition(nil, []byte("tea")), Write: true}, 1000)
+	now := n.heat.now()
+	n.HeatMap().Record(now-time.Hour, seen)
+	columns := func(n *Node) int {
+		t.Helper()
+		v, err := n.HeatMap().View(heat.ViewOptions{Metric: heat.MetricWrites})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(v.Columns)
+	}
+	n.HeatMap().Record(now-59*time.Minute, seen) // ends the column before
+	want := columns(n)
+	if err := n.Close(ctx); err != nil || want == 0 {
+		t.Fatalf("%d columns, %v", want, err)
+	}
+	n = mustOpen(t, o)
+	if got := columns(n); got != want {
+		t.Errorf("%d columns, there were %d", got, want)
+	}
+	if err := n.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(o.Dir, heatFile)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n = mustOpen(t, o)
+	defer n.Close(ctx)
+	if got := columns(n); got != 0 {
+		t.Errorf("%d columns of a damaged file", got)
 	}
 }

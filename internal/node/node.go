@@ -85,6 +85,7 @@ func Open(opts Options) (*Node, error) {
 	if err := n.openAll(ctx, dirs, ids); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
+	n.loadHeatMap()
 	for _, p := range n.GroupHosts() {
 		n.startHousekeeping(p)
 	}
@@ -157,6 +158,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.stop()
 	n.tasksMu.Unlock()
 	n.taskGroup.Wait()
+	n.saveHeatMap()
 	var errs []error
 	for _, p := range append(n.GroupHosts(), n.retiring...) {
 		errs = append(errs, p.Group.Close(ctx))
