@@ -71,6 +71,25 @@ func run(o options, stdout, progress io.Writer) error {
 		}
 	}
 	text.WriteString(notes.String())
+	const neighbours = "neighbours of a saturated shard"
+	if strings.Contains(neighbours, o.only) {
+		fmt.Fprintln(progress, neighbours)
+		lines, err := measureNeighbours(o.binary, dir, progress)
+		if err != nil {
+			return fmt.Errorf("%s: %w", neighbours, err)
+		}
+		fmt.Fprintf(&text, "\n## %s\n\n%s\n\n| | writes a second | p50 | p99 | writes a second to the hot shard |\n|---|--:|--:|--:|--:|\n%s\n",
+			neighbours, neighboursAbout, strings.Join(lines, "\n"))
+	}
+	const cost = "cost of looking"
+	if strings.Contains(cost, o.only) {
+		fmt.Fprintln(progress, cost)
+		lines, err := measureCost(o.binary, dir, progress)
+		if err != nil {
+			return fmt.Errorf("%s: %w", cost, err)
+		}
+		fmt.Fprintf(&text, "\n## %s\n\n"+costAbout+"\n\n| | with | without | ratio |\n|---|--:|--:|--:|\n%s\n", cost, costRounds, strings.Join(lines, "\n"))
+	}
 	if _, err := io.WriteString(stdout, text.String()); err != nil {
 		return err
 	}

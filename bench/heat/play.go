@@ -33,11 +33,11 @@ type stage struct {
 	failed  atomic.Pointer[error]
 }
 
-// play plays a story on a new server.
-func play(binary, dir string, s story, progress io.Writer) (r result, err error) {
+// startStage starts a server with relief off, and makes the keyspace of a story.
+func startStage(binary, dir string, s story) (*stage, error) {
 	port, err := serverprocess.FreePort()
 	if err != nil {
-		return r, err
+		return nil, err
 	}
 	st := &stage{api: "http://127.0.0.1:" + port + "/api/v1"}
 	st.server, err = serverprocess.Launch(serverprocess.Options{
@@ -46,30 +46,21 @@ func play(binary, dir string, s story, progress io.Writer) (r result, err error)
 			return []string{"serve", "--http-addr", "127.0.0.1:" + port, "--resp-addr", "127.0.0.1:" + resp, "--data", dir + "/data", "--appendfsync", "everysec"}
 		},
 	})
-	defer st.server.Stop()
+	if err == nil && s.keyspace != "" {
+		err = st.post("/keyspaces/create", map[string]any{"name": s.keyspace, "kind": "range"})
+	}
+	if err == nil {
+		err = st.setRelief("manual")
+	}
 	if err != nil {
-		return r, err
+		st.server.Stop()
+		return nil, err
 	}
-	if s.keyspace != "" {
-		if err := st.post("/keyspaces/create", map[string]any{"name": s.keyspace, "kind": "range"}); err != nil {
-			return r, err
-		}
-	}
-	if err := st.setRelief("manual"); err != nil {
-		return r, err
-	}
-	shards, err := st.countShards()
-	if err != nil {
-		return r, err
-	}
-	defer func() {
-		st.stopped.Store(true)
-		st.work.Wait()
-		if f := st.failed.Load(); f != nil {
-			err = errors.Join(err, *f)
-		}
-	}()
-	began := time.Now()
+	return st, nil
+}
+
+// begin begins the load of a story.
+func (st *stage) begin(s story) {
 	for i := range connections {
 		st.work.Go(func() {
 			if err := st.load(s, uint64(i)); err != nil {
@@ -77,6 +68,32 @@ func play(binary, dir string, s story, progress io.Writer) (r result, err error)
 			}
 		})
 	}
+}
+
+// end ends the load and the server, and returns an error with that of the load.
+func (st *stage) end(err error) error {
+	st.stopped.Store(true)
+	st.work.Wait()
+	st.server.Stop()
+	if f := st.failed.Load(); f != nil {
+		err = errors.Join(err, *f)
+	}
+	return err
+}
+
+// play plays a story on a new server.
+func play(binary, dir string, s story, progress io.Writer) (r result, err error) {
+	st, err := startStage(binary, dir, s)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = st.end(err) }()
+	shards, err := st.countShards()
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	st.begin(s)
 	if err := st.waitFound(s, began, &r); err != nil {
 		return r, err
 	}
@@ -126,6 +143,10 @@ func (st *stage) load(s story, seed uint64) error {
 			line, err := in.ReadString('\n') // all replies are of one line
 			if err != nil {
 				return err
+			}
+			if strings.HasPrefix(line, "-THROTTLED") {
+				st.ops.Add(-1) // it came too often
+				continue
 			}
 			if strings.HasPrefix(line, "-") {
 				return errors.New(strings.TrimSpace(line))
@@ -331,7 +352,7 @@ func (st *stage) describe(r *result) error {
 		r.notes = append(r.notes, note+".")
 	}
 	var parts []string
-	for _, c := range []string{"split", "move", "merge", "did not help", "refused"} {
+	for _, c := range []string{"split", "move", "merge", "throttle", "did not help", "refused"} {
 		if counts[c] > 0 {
 			parts = append(parts, fmt.Sprintf("%s: %d", c, counts[c]))
 		}

@@ -70,7 +70,7 @@ var knobTable = []knobField{
 	{"hot-throttle-tracked", "how many shards of a group are throttled at once", func(t *tuning) any { return &t.throttle.PerGroup }},
 	{"hot-throttle-expire", "for how long a throttle holds that is not renewed", func(t *tuning) any { return &t.throttle.Expire }},
 	{"hot-throttle-poll", "how often throttles are planned", func(t *tuning) any { return &t.throttle.Poll }},
-	{"hot-queue-wait", "a group has no time for its others when their writes wait this long", func(t *tuning) any { return &t.throttle.QueueWait }},
+	{"hot-queue-wait", "a group has no time for its others when one of a hundred of its writes waits this long", func(t *tuning) any { return &t.throttle.QueueWait }},
 	{"saturated-cpu", "a machine is saturated from this share of its processors on", func(t *tuning) any { return &t.rules.CPU }},
 }
 

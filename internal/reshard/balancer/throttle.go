@@ -1,9 +1,9 @@
 package balancer
 
 import (
-	"slices"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/distributor"
 	"github.com/cleavekv/cleave/internal/shard/ratekeeper"
 	"github.com/cleavekv/cleave/partition"
@@ -16,8 +16,7 @@ func (b *Balancer) throttleHot() (made []*ReliefDecision) {
 	if b.tuning.manual {
 		return nil
 	}
-	groups, shards := b.demands()
-	b.readThrottles(shards)
+	groups, shards := b.demands(b.node.Throttles().List())
 	for _, l := range b.hotShards.Plan(k, time.Now(), groups, shards) {
 		s, _ := b.last.shard(l.Shard)
 		work := b.last.workOf(s.Group)
@@ -34,49 +33,48 @@ func (b *Balancer) throttleHot() (made []*ReliefDecision) {
 // throttleReason is that of all throttles, so that one which is renewed is one decision. The figures are its evidence.
 const throttleReason = "others of its group wait, and no change relieves it"
 
-// demands returns what groups and shards want, for the throttle. A shard can be relieved by a change unless the planner
-// has just said why not.
-func (b *Balancer) demands() (groups []ratekeeper.GroupDemand, shards []ratekeeper.ShardDemand) {
-	waits := map[partition.GroupID]time.Duration{}
+// demands returns what groups and shards want, for the throttle, where some are throttled.
+func (b *Balancer) demands(throttled []node.ShardThrottle) (groups []ratekeeper.GroupDemand, shards []ratekeeper.ShardDemand) {
+	for _, g := range b.last.situation.Groups {
+		groups = append(groups, ratekeeper.GroupDemand{Group: g.ID, QueueWait: b.last.groupWaits[g.ID]})
+	}
+	held := map[partition.ShardID]uint64{}
+	for _, t := range throttled {
+		held[t.Shard] = t.Waited + t.Refused
+	}
 	for i := range b.last.situation.Shards {
 		s, m := &b.last.situation.Shards[i], &b.last.measures[i]
-		waits[s.Group] = max(waits[s.Group], time.Duration(m.QueueWait*float64(time.Second)))
-		d := ratekeeper.ShardDemand{Shard: s.ID, Group: s.Group, Writes: m.Writes, Work: s.Work, CanChange: !b.isStuck(s)}
+		waited, isHeld := held[s.ID]
+		d := ratekeeper.ShardDemand{
+			Shard: s.ID, Group: s.Group, Writes: m.Writes, Work: s.Work, CanChange: b.canChange(s, isHeld), IsAtLimit: isHeld && waited > b.heldWriters[s.ID],
+		}
 		if ops := m.Reads + m.Writes; ops > 0 {
 			d.WriteWork = s.Work * m.Writes / ops
 		}
 		shards = append(shards, d)
 	}
-	for _, g := range b.last.situation.Groups {
-		groups = append(groups, ratekeeper.GroupDemand{Group: g.ID, QueueWait: waits[g.ID], Capacity: g.Capacity})
-	}
+	b.heldWriters = held
 	return groups, shards
 }
 
-// readThrottles completes the demands of shards with the throttles that hold.
-func (b *Balancer) readThrottles(shards []ratekeeper.ShardDemand) {
-	held := map[partition.ShardID]uint64{}
-	for _, t := range b.node.Throttles().List() {
-		held[t.Shard] = t.Waited + t.Refused
-		for i := range shards {
-			if d := &shards[i]; d.Shard == t.Shard {
-				d.Limit, d.IsAtLimit = t.WritesPerSecond, held[t.Shard] > b.heldWriters[t.Shard]
-			}
-		}
+// canChange reports whether a shard may be relieved by a change. It may unless the planner has just said why not; and if it is
+// throttled, which makes the planner see less of its load, only if the planner wants to change it.
+func (b *Balancer) canChange(s *distributor.Shard, isHeld bool) bool {
+	if s.IsBusy {
+		return true
 	}
-	b.heldWriters = held
-}
-
-// isStuck reports whether the planner has just said that no change relieves a shard.
-func (b *Balancer) isStuck(s *distributor.Shard) bool {
-	return !s.IsBusy && slices.ContainsFunc(b.proposed, func(p distributor.Proposal) bool {
-		if p.Change != distributor.Keep || p.Shard != s.ID {
-			return false
+	stuck := isHeld
+	for _, p := range b.proposed {
+		if p.Shard != s.ID {
+			continue
+		}
+		if p.Change != distributor.Keep {
+			return true
 		}
 		switch p.Reason {
 		case distributor.OneKey, distributor.MovingEdge, distributor.NoCut, distributor.NoGain:
-			return true
+			stuck = true
 		}
-		return false
-	})
+	}
+	return !stuck
 }

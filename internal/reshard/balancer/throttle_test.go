@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/classify"
 	"github.com/cleavekv/cleave/internal/reshard/distributor"
 	"github.com/cleavekv/cleave/internal/shard/ratekeeper"
@@ -20,7 +21,8 @@ func TestBalancer_Demands_LeaveShardsThatCanBeRelievedAlone(t *testing.T) {
 			Shards: []distributor.Shard{shard(1, 0.9), shard(2, 0.1)},
 			Groups: []distributor.GroupState{{Group: partition.Group{ID: 1}, Capacity: 1}},
 		},
-		measures: []classify.ShardMeasures{{ID: 1, Writes: 9000}, {ID: 2, Writes: 1000, QueueWait: 0.02}},
+		measures:   []classify.ShardMeasures{{ID: 1, Writes: 9000}, {ID: 2, Writes: 1000}},
+		groupWaits: map[partition.GroupID]time.Duration{1: 20 * time.Millisecond},
 	}}
 	keep := func(r distributor.Reason) []distributor.Proposal {
 		return []distributor.Proposal{{Reason: r, Shard: 1, Group: 1}}
@@ -29,18 +31,21 @@ func TestBalancer_Demands_LeaveShardsThatCanBeRelievedAlone(t *testing.T) {
 		name      string
 		proposed  []distributor.Proposal
 		isBusy    bool
+		held      []node.ShardThrottle
 		throttled bool
 	}{
-		{"one key", keep(distributor.OneKey), false, true},
-		{"a moving edge", keep(distributor.MovingEdge), false, true},
-		{"one key, and a job at work", keep(distributor.OneKey), true, false},
-		{"a change to be seen yet", keep(distributor.Settling), false, false},
-		{"a split", []distributor.Proposal{{Change: distributor.Split, Shard: 1, Group: 1}}, false, false},
-		{"nothing said", nil, false, false},
+		{"one key", keep(distributor.OneKey), false, nil, true},
+		{"a moving edge", keep(distributor.MovingEdge), false, nil, true},
+		{"one key, and a job at work", keep(distributor.OneKey), true, nil, false},
+		{"a change to be seen yet", keep(distributor.Settling), false, nil, false},
+		{"a split", []distributor.Proposal{{Change: distributor.Split, Shard: 1, Group: 1}}, false, nil, false},
+		{"nothing said", nil, false, nil, false},
+		{"throttled, and nothing said of what is left", nil, false, []node.ShardThrottle{{Shard: 1, Waited: 1}}, true},
+		{"throttled, and a split", []distributor.Proposal{{Change: distributor.Split, Shard: 1, Group: 1}}, false, []node.ShardThrottle{{Shard: 1, Waited: 1}}, false},
 	} {
-		b.proposed = c.proposed
+		b.proposed, b.heldWriters = c.proposed, nil
 		b.last.situation.Shards[0].IsBusy = c.isBusy
-		groups, shards := b.demands()
+		groups, shards := b.demands(c.held)
 		limits := new(ratekeeper.HotShards).Plan(ratekeeper.ThrottleKnobs{}, time.Now(), groups, shards)
 		if throttled := len(limits) == 1 && limits[0].Shard == 1; throttled != c.throttled {
 			t.Errorf("%s: limits %+v", c.name, limits)

@@ -20,7 +20,11 @@
 //
 // [HotShards] limits the writers of one shard whose group has no time for its others, and only if nothing better
 // can be done: not while the shard can be split or moved, or a job is at it, since a throttle hides the load that would make
-// it so; and not if no other shard of the group is asked for anything, since the time that it takes is nobody else's. What the others
-// do not use it may have: it is limited to what they leave, never to less than a fair share. A throttle is renewed as long as
-// its writers wait, and ends by itself when none is there to renew it.
+// it so; not unless it has at least half of its group's work; and not if no other shard of the group is asked for anything, since the
+// time that it takes is nobody else's.
+//
+// It learns by looking what the limit should be: it is lowered while writes of the group wait too long, and raised while they do
+// not, so that what the others do not use is lent to the hot shard. A throttle that does not help after four steps ends, and its shard is left
+// alone for a minute: they wait for something else. It is renewed as long as its writers wait, and ends by itself when
+// none is there to renew it.
 package ratekeeper

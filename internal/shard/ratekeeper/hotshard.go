@@ -3,7 +3,7 @@ package ratekeeper
 import (
 	"cmp"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,16 +19,14 @@ type ThrottleKnobs struct {
 	// Expire is how long a throttle holds that is not renewed, and Poll how often new ones are begun. Defaults 3 s and 5 s: knobs
 	// hot-throttle-expire and -poll.
 	Expire, Poll time.Duration
-	// QueueWait is the wait for a group from which on it has no time for its others. Default 5 ms.
+	// QueueWait is the wait for a group from which on it has no time for its others. Default 2 ms: knob hot-queue-wait.
 	QueueWait time.Duration
-	// BusyWork is the share of a group's time from which on it is saturated. Default 0.9.
-	BusyWork float64
 }
 
 // WithDefaults returns the knobs with their defaults.
 func (k ThrottleKnobs) WithDefaults() ThrottleKnobs {
 	k.PerGroup, k.Expire, k.Poll = cmp.Or(k.PerGroup, 1), cmp.Or(k.Expire, 3*time.Second), cmp.Or(k.Poll, 5*time.Second)
-	k.QueueWait, k.BusyWork = cmp.Or(k.QueueWait, 5*time.Millisecond), cmp.Or(k.BusyWork, 0.9)
+	k.QueueWait = cmp.Or(k.QueueWait, 2*time.Millisecond)
 	return k
 }
 
@@ -36,24 +34,20 @@ func (k ThrottleKnobs) WithDefaults() ThrottleKnobs {
 type ShardDemand struct {
 	Shard partition.ShardID
 	Group partition.GroupID
-	// Writes is how many there are a second, and Work the share of the group's time that all its operations take, WriteWork
-	// that of its writes.
+	// Writes is how many there are a second, and Work the time that all its operations take, WriteWork that of its writes.
 	Writes, Work, WriteWork float64
 	// CanChange reports whether it can be split, or moved to another group, or a job is at work on it.
 	CanChange bool
-	// Limit is what its writers are limited to now, 0 for no limit, and IsAtLimit reports whether some waited or were refused
-	// since the last call: without the limit there would be more.
-	Limit     float64
+	// IsAtLimit reports whether it is throttled and some of its writers waited or were refused since the last call: without the
+	// limit there would be more.
 	IsAtLimit bool
 }
 
 // GroupDemand is how a group does.
 type GroupDemand struct {
 	Group partition.GroupID
-	// QueueWait is how long its writes wait.
+	// QueueWait is how long one of a hundred of its writes waits at least.
 	QueueWait time.Duration
-	// Capacity is the work that it can do, 1 for all of its time.
-	Capacity float64
 }
 
 // ShardLimit is what the writers of a shard should be limited to.
@@ -66,75 +60,112 @@ type ShardLimit struct {
 }
 
 const (
-	// leastOthersWork is the work of the other shards of a group below which they need no time.
-	leastOthersWork = 0.02
-	// targetWork is the share of its time that a group has with a throttled shard: beyond it requests wait for each other.
-	targetWork = 0.75
-	// steadyShare is how far from what it should be a limit stays as it is.
-	steadyShare = 0.1
-	// headroom is what is left to them above what they get now: they get less than they want while the group is saturated.
-	headroom = 1.5
-	// leastShare is the part of its group's time that a throttled shard keeps, whatever the others want.
+	// leastOthersPart is the part of its group's work that others must have, at least, to need time.
+	leastOthersPart = 0.02
+	// lowerBy and raiseBy are by what a limit changes in a step: it falls fast while others wait, and rises slowly when they do not.
+	lowerBy, raiseBy = 0.7, 1.1
+	// leastShare is the part of its first rate that a throttled shard keeps, whatever the others want.
 	leastShare = 0.1
+	// proofSteps is after how many steps down the others must wait less, by helpedShare of what they waited before, or the shard
+	// is not why they wait.
+	proofSteps, helpedShare = 4, 0.8
+	// restTime is for how long a shard is left alone that was not why.
+	restTime = time.Minute
 )
 
-// HotShards decides which shards are throttled. It remembers when it has looked for new ones. The zero value is ready.
-type HotShards struct{ lookedAt time.Time }
+// HotShards decides which shards are throttled. It remembers what it has decided, and when it has looked for new ones. The zero
+// value is ready.
+type HotShards struct {
+	lookedAt  time.Time
+	throttles map[partition.ShardID]*throttle
+	rests     map[partition.ShardID]time.Time // until when a shard is left alone
+}
+
+// throttle is what was decided about a shard.
+type throttle struct {
+	perSecond float64
+	// first is the rate that it began with, wait how long the others waited then, and lowered how often the limit was lowered.
+	first   float64
+	wait    time.Duration
+	lowered int
+}
 
 // Plan returns the shards whose writers should be limited now, by shard. Call it more often than once in
-// [ThrottleKnobs].Expire: it renews what is still needed each time, and begins new ones once in Poll.
+// [ThrottleKnobs].Expire: it changes and renews what is still needed each time, and begins new ones once in Poll.
 func (h *HotShards) Plan(k ThrottleKnobs, now time.Time, groups []GroupDemand, shards []ShardDemand) (limits []ShardLimit) {
+	was := h.throttles
+	h.throttles = map[partition.ShardID]*throttle{}
 	if k = k.WithDefaults(); k.Off {
 		return nil
 	}
+	maps.DeleteFunc(h.rests, func(_ partition.ShardID, until time.Time) bool { return !now.Before(until) })
 	looks := now.Sub(h.lookedAt) >= k.Poll
 	if looks {
 		h.lookedAt = now
 	}
 	for i := range groups {
 		g := &groups[i]
-		own, work := ownShards(g.Group, shards)
-		saturated := g.Capacity > 0 && work >= k.BusyWork*g.Capacity && g.QueueWait >= k.QueueWait
+		own, work := ownShards(g.Group, shards, was)
 		limited := 0
-		for j := range own {
-			s := &own[j]
-			if limited >= k.PerGroup || s.Limit == 0 && !(looks && saturated && j < k.PerGroup) {
-				continue // it lends what the others do not use
+		for j, s := range own {
+			if limited >= k.PerGroup || s.CanChange || work-s.Work < leastOthersPart*work {
+				continue // what the others do not want it may have
 			}
-			if l, ok := s.plan(g, work-s.Work); ok {
-				l.Until = now.Add(k.Expire)
-				limits, limited = append(limits, l), limited+1
+			t := was[s.Shard]
+			if t != nil {
+				t = h.renew(t, &k, now, g, &s)
+			} else if looks && j < k.PerGroup && g.QueueWait >= k.QueueWait && s.WriteWork >= work-s.Work && h.rests[s.Shard].IsZero() {
+				t = &throttle{perSecond: lowerBy * s.Writes, first: s.Writes, wait: g.QueueWait, lowered: 1}
 			}
+			if t == nil {
+				continue
+			}
+			h.throttles[s.Shard] = t
+			limited++
+			reason := fmt.Sprintf("others of %v wait for it, and it cannot be split or moved", g.Group)
+			limits = append(limits, ShardLimit{s.Shard, t.perSecond, reason, now.Add(k.Expire)})
 		}
 	}
 	slices.SortFunc(limits, func(a, b ShardLimit) int { return cmp.Compare(a.Shard, b.Shard) })
 	return limits
 }
 
-// ownShards returns the shards of a group by the work of their writes, the hottest first, and the work of all of them.
-func ownShards(g partition.GroupID, shards []ShardDemand) (own []ShardDemand, work float64) {
+// renew returns what becomes of a throttle, nil if it ends.
+func (h *HotShards) renew(t *throttle, k *ThrottleKnobs, now time.Time, g *GroupDemand, s *ShardDemand) *throttle {
+	switch {
+	case !s.IsAtLimit:
+		return nil // there is nobody to hold up
+	case g.QueueWait >= k.QueueWait && t.lowered >= proofSteps && float64(g.QueueWait) > helpedShare*float64(t.wait):
+		if h.rests == nil {
+			h.rests = map[partition.ShardID]time.Time{}
+		}
+		h.rests[s.Shard] = now.Add(restTime)
+		return nil
+	case g.QueueWait >= k.QueueWait:
+		t.perSecond = max(lowerBy*t.perSecond, leastShare*t.first)
+		t.lowered++
+	case g.QueueWait < k.QueueWait/2:
+		t.perSecond *= raiseBy
+	}
+	return t
+}
+
+// ownShards returns the shards of a group, those with a throttle first, then by the work of their writes, and the work of all of
+// them.
+func ownShards(g partition.GroupID, shards []ShardDemand, throttles map[partition.ShardID]*throttle) (own []ShardDemand, work float64) {
 	for _, s := range shards {
 		if s.Group == g {
 			own, work = append(own, s), work+s.Work
 		}
 	}
 	slices.SortFunc(own, func(a, b ShardDemand) int {
+		switch isA, isB := throttles[a.Shard] != nil, throttles[b.Shard] != nil; {
+		case isA && !isB:
+			return -1
+		case isB && !isA:
+			return 1
+		}
 		return cmp.Or(cmp.Compare(b.WriteWork, a.WriteWork), cmp.Compare(a.Shard, b.Shard))
 	})
 	return own, work
-}
-
-// plan returns what a shard is limited to so that the others of its group, which do so much work, have time.
-func (s *ShardDemand) plan(g *GroupDemand, others float64) (l ShardLimit, ok bool) {
-	if s.CanChange || s.WriteWork <= 0 || others < leastOthersWork*g.Capacity || s.Limit > 0 && !s.IsAtLimit || s.Limit == 0 && s.Work < others {
-		return l, false
-	}
-	reads := s.Work - s.WriteWork // they are not throttled
-	room := max(targetWork*g.Capacity-headroom*others-reads, leastShare*g.Capacity)
-	l = ShardLimit{Shard: s.Shard, PerSecond: s.Writes * room / s.WriteWork}
-	if s.Limit > 0 && math.Abs(l.PerSecond-s.Limit) < steadyShare*s.Limit {
-		l.PerSecond = s.Limit // those that wait would have to ask anew
-	}
-	l.Reason = fmt.Sprintf("others of %v wait for it, and it cannot be split or moved", g.Group)
-	return l, s.Limit > 0 || room < s.WriteWork
 }

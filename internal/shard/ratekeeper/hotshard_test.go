@@ -9,9 +9,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// hotGroup is a saturated group with one hot shard that cannot be changed, beside one that wants time.
+// hotGroup is a group with one hot shard that cannot be changed, beside two that wait for it.
 func hotGroup() ([]GroupDemand, []ShardDemand) {
-	return []GroupDemand{{Group: 1, QueueWait: 20 * time.Millisecond, Capacity: 1}},
+	return []GroupDemand{{Group: 1, QueueWait: 20 * time.Millisecond}},
 		[]ShardDemand{
 			{Shard: 7, Group: 1, Writes: 90_000, Work: 0.9, WriteWork: 0.9},
 			{Shard: 8, Group: 1, Writes: 5000, Work: 0.05, WriteWork: 0.05},
@@ -19,11 +19,39 @@ func hotGroup() ([]GroupDemand, []ShardDemand) {
 		}
 }
 
-func TestHotShards_OthersWait_LimitsTheHotShardToWhatTheyLeave(t *testing.T) {
+// round is one round of a group: a second later than the one before.
+type round struct {
+	now    time.Time
+	groups []GroupDemand
+	shards []ShardDemand
+}
+
+func newRound() *round {
+	r := &round{now: time.Unix(1000, 0)}
+	r.groups, r.shards = hotGroup()
+	return r
+}
+
+// plan returns the limit of the hot shard, 0 if it has none.
+func (r *round) plan(t *testing.T, h *HotShards) float64 {
+	t.Helper()
+	limits := h.Plan(ThrottleKnobs{}, r.now, r.groups, r.shards)
+	r.now = r.now.Add(time.Second)
+	if len(limits) == 0 {
+		return 0
+	}
+	if len(limits) > 1 || limits[0].Shard != 7 {
+		t.Fatalf("limits %+v", limits)
+	}
+	r.shards[0].IsAtLimit = true
+	return limits[0].PerSecond
+}
+
+func TestHotShards_OthersWait_LimitsTheHotShard(t *testing.T) {
 	groups, shards := hotGroup()
 	now := time.Unix(1000, 0)
 	limits := new(HotShards).Plan(ThrottleKnobs{}, now, groups, shards)
-	if len(limits) != 1 || limits[0].Shard != 7 || math.Abs(limits[0].PerSecond-60_000) > 1 || !limits[0].Until.Equal(now.Add(3*time.Second)) {
+	if len(limits) != 1 || limits[0].Shard != 7 || math.Abs(limits[0].PerSecond-63_000) > 1 || !limits[0].Until.Equal(now.Add(3*time.Second)) {
 		t.Fatalf("%+v", limits)
 	}
 	if want := "others of group 1 wait for it, and it cannot be split or moved"; limits[0].Reason != want {
@@ -35,14 +63,10 @@ func TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone(t *testing.T) {
 	for name, change := range map[string]func(*ThrottleKnobs, []GroupDemand, []ShardDemand){
 		"off":                  func(k *ThrottleKnobs, _ []GroupDemand, _ []ShardDemand) { k.Off = true },
 		"it can be split":      func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[0].CanChange = true },
-		"the group has time":   func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[0].Work = 0.7 },
 		"nothing waits":        func(_ *ThrottleKnobs, g []GroupDemand, _ []ShardDemand) { g[0].QueueWait = time.Millisecond },
 		"the others want none": func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[1].Work, s[2].Work, s[0].Work = 0, 0, 1 },
-		"it is read":           func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[0].WriteWork = 0 },
-		"the others are hotter": func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) {
-			s[0].Work, s[1].Work, s[2].Work = 0.4, 0.3, 0.3
-		},
-		"a group with more time": func(_ *ThrottleKnobs, g []GroupDemand, _ []ShardDemand) { g[0].Capacity = 2 },
+		"it is read":           func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[0].WriteWork = 0.05 },
+		"the others have more": func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[1].Work = 0.9 },
 	} {
 		var k ThrottleKnobs
 		groups, shards := hotGroup()
@@ -53,25 +77,9 @@ func TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone(t *testing.T) {
 	}
 }
 
-// Reads are not throttled, so the writers have what these leave too; and a fair share in any case.
-func TestHotShards_ShardIsReadToo_LimitsItsWritesAlone(t *testing.T) {
-	groups, shards := hotGroup()
-	shards[0].WriteWork, shards[0].Writes = 0.3, 30_000
-	limits := new(HotShards).Plan(ThrottleKnobs{}, time.Unix(1000, 0), groups, shards)
-	if len(limits) != 1 || math.Abs(limits[0].PerSecond-10_000) > 1 {
-		t.Errorf("%+v", limits)
-	}
-	shards[1].Work, shards[2].Work = 0.24, 0.25
-	shards[0].Work, shards[0].WriteWork, shards[0].Writes = 0.9, 0.2, 50_000 // its reads alone leave nothing
-	limits = new(HotShards).Plan(ThrottleKnobs{}, time.Unix(1000, 0), groups, shards)
-	if len(limits) != 1 || math.Abs(limits[0].PerSecond-25_000) > 1 {
-		t.Errorf("%+v", limits)
-	}
-}
-
 // One shard of each group, the hottest, unless a knob says more.
 func TestHotShards_SeveralHotShards_LimitsSoManyOfEachGroup(t *testing.T) {
-	groups := []GroupDemand{{Group: 1, QueueWait: time.Second, Capacity: 0.5}, {Group: 2, QueueWait: time.Second, Capacity: 0.5}}
+	groups := []GroupDemand{{Group: 1, QueueWait: time.Second}, {Group: 2, QueueWait: time.Second}}
 	var shards []ShardDemand
 	for g := range groups {
 		for i := range 4 {
@@ -85,34 +93,114 @@ func TestHotShards_SeveralHotShards_LimitsSoManyOfEachGroup(t *testing.T) {
 	}
 }
 
-// A throttle is renewed each time while its writers wait, though the group has time by then; a new one has to wait for the
-// next look. It is not when the writers are gone, or the shard can be changed.
-func TestHotShards_Throttled_IsRenewedWhileNeeded(t *testing.T) {
-	groups, shards := hotGroup()
-	h, now := new(HotShards), time.Unix(1000, 0)
-	first := h.Plan(ThrottleKnobs{}, now, groups, shards)
-	now = now.Add(time.Second)
-	if limits := h.Plan(ThrottleKnobs{}, now, groups, shards); len(limits) != 0 {
-		t.Errorf("begun again before the next look: %+v", limits)
+// A limit falls while others wait, never below a tenth, stays while they wait little, and rises while they do not.
+func TestHotShards_Throttled_LimitFollowsHowLongOthersWait(t *testing.T) {
+	r, h := newRound(), new(HotShards)
+	r.plan(t, h)
+	r.groups[0].QueueWait = 10 * time.Millisecond
+	if got := r.plan(t, h); math.Abs(got-44_100) > 1 {
+		t.Errorf("others wait on: %f, want it lowered", got)
 	}
-	groups[0].QueueWait = 0
-	shards[0].Limit, shards[0].Writes, shards[0].Work, shards[0].WriteWork, shards[0].IsAtLimit = first[0].PerSecond, 60_000, 0.6, 0.6, true
-	limits := h.Plan(ThrottleKnobs{}, now, groups, shards)
-	if len(limits) != 1 || limits[0].PerSecond != first[0].PerSecond || !limits[0].Until.Equal(now.Add(3*time.Second)) {
-		t.Errorf("renewed: %+v", limits)
+	r.groups[0].QueueWait = 1500 * time.Microsecond
+	if got := r.plan(t, h); math.Abs(got-44_100) > 1 {
+		t.Errorf("others wait little: %f, want it as it was", got)
 	}
-	shards[1].Work = 0.2 // they want more
-	if limits := h.Plan(ThrottleKnobs{}, now, groups, shards); len(limits) != 1 || math.Abs(limits[0].PerSecond-37_500) > 1 {
-		t.Errorf("others want more: %+v", limits)
+	r.groups[0].QueueWait = 100 * time.Microsecond
+	if got := r.plan(t, h); math.Abs(got-48_510) > 1 {
+		t.Errorf("others do not wait: %f, want it raised", got)
 	}
+	r.groups[0].QueueWait = 10 * time.Millisecond
+	lowest := 0.0
+	for range 20 {
+		lowest = r.plan(t, h)
+	}
+	if math.Abs(lowest-9000) > 1 {
+		t.Errorf("others wait all the time: %f, want a tenth of the first rate", lowest)
+	}
+}
+
+// It ends when its writers have gone, or it can be changed; a new one waits for the next look.
+func TestHotShards_ThrottleNotNeeded_Ends(t *testing.T) {
 	for what, change := range map[string]func(*ShardDemand){
 		"none waits":      func(s *ShardDemand) { s.IsAtLimit = false },
 		"it can be split": func(s *ShardDemand) { s.CanChange = true },
 	} {
-		s := slices.Clone(shards)
-		change(&s[0])
-		if limits := h.Plan(ThrottleKnobs{}, now, groups, s); len(limits) != 0 {
-			t.Errorf("%s: %+v", what, limits)
+		r, h := newRound(), new(HotShards)
+		r.plan(t, h)
+		before := r.shards[0]
+		change(&r.shards[0])
+		if got := r.plan(t, h); got != 0 {
+			t.Errorf("%s: limited to %f", what, got)
+		}
+		r.shards[0] = before
+		if got := r.plan(t, h); got != 0 {
+			t.Errorf("%s: begun again before the next look", what)
+		}
+		r.now = r.now.Add(5 * time.Second)
+		if got := r.plan(t, h); got == 0 {
+			t.Errorf("%s: not begun again", what)
 		}
 	}
+}
+
+// If the others wait as long as before, the shard was not why.
+func TestHotShards_ThrottleDoesNotHelp_EndsAndRests(t *testing.T) {
+	r, h := newRound(), new(HotShards)
+	for i := range 4 {
+		if got := r.plan(t, h); got == 0 {
+			t.Fatalf("it has ended after %d steps", i)
+		}
+	}
+	ended := r.now
+	for got := r.plan(t, h); got == 0; got = r.plan(t, h) {
+		if r.now.Sub(ended) > 2*time.Minute {
+			t.Fatal("it never begins again")
+		}
+	}
+	if rested := r.now.Sub(ended); rested < time.Minute || rested > time.Minute+7*time.Second {
+		t.Errorf("it rested for %v, want a minute", rested)
+	}
+}
+
+// With a group that does so much a second, whose writes wait as a queue does, and writers of the hot shard that take all they
+// get: the others wait little in the end, the hot shard has most of what they leave, and what they no longer want too.
+func TestHotShards_InAModel_OthersWaitLittleAndTheRestIsLent(t *testing.T) {
+	const capacity = 100_000
+	r, h := newRound(), new(HotShards)
+	limit := math.Inf(1)
+	others := 30_000.0
+	step := func() {
+		hot := min(limit, capacity-others)
+		used := (hot + others) / capacity
+		wait := time.Duration(math.MaxInt64)
+		if used < 1 {
+			wait = time.Duration(float64(50*time.Microsecond) / (1 - used)) // one of a hundred, of short ones
+		}
+		r.groups[0].QueueWait = min(wait, 40*time.Millisecond)
+		r.shards[0] = ShardDemand{Shard: 7, Group: 1, Writes: hot, Work: hot / capacity, WriteWork: hot / capacity, IsAtLimit: !math.IsInf(limit, 1)}
+		r.shards[1].Work, r.shards[1].WriteWork = others/capacity, others/capacity
+		if limit = r.plan(t, h); limit == 0 {
+			limit = math.Inf(1)
+		}
+	}
+	settle := func(what string, least float64) {
+		t.Helper()
+		var waits []time.Duration
+		sum := 0.0
+		for i := range 60 {
+			if step(); i >= 30 {
+				waits, sum = append(waits, r.groups[0].QueueWait), sum+r.shards[0].Writes
+			}
+		}
+		slices.Sort(waits)
+		if median := waits[len(waits)/2]; median > 2*time.Millisecond {
+			t.Errorf("%s: others wait for %v", what, median)
+		}
+		if mean := sum / 30; mean < least {
+			t.Errorf("%s: the hot shard has %.0f writes a second, want %.0f", what, mean, least)
+		}
+	}
+	settle("others want much", 0.7*70_000)
+	others = 5000
+	settle("others want little", 0.7*95_000)
 }

@@ -102,7 +102,8 @@ var mutants = map[string][]guard{
 	"cap-forgotten-at-the-start": {{folder: "internal/node", test: "TestCaps_Reopened_CoverTheSame"}},
 	"cap-left-behind":            {{folder: "internal/node", test: "TestCaps_KeyspaceEmptied_StayOnIt"}},
 	"throttle-suppresses-splits": {{folder: "internal/shard/ratekeeper", test: "TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone"}},
-	"throttle-lends-nothing":     {{folder: "internal/shard/ratekeeper", test: "TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone"}},
+	"throttle-lends-nothing":     {{folder: "internal/shard/ratekeeper", test: "TestHotShards_InAModel_OthersWaitLittleAndTheRestIsLent"}},
+	"throttle-without-proof":     {{folder: "internal/shard/ratekeeper", test: "TestHotShards_ThrottleDoesNotHelp_EndsAndRests"}},
 	"ratekeeper-no-spring":       {{folder: "internal/shard/ratekeeper", test: "TestNodeLimiter_MoreThanIsCommitted_QueueComesToItsTargetAndStays"}},
 	"backoff-ignores-the-time":   {{folder: "hotkey/backoff", test: "TestDo_Refused_NoneAsksBeforeItsTime"}},
 
