@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -301,6 +302,24 @@ func (n *Node) CheckOpen() error {
 
 // Jobs returns the jobs that are under way, and the last that have ended.
 func (n *Node) Jobs(ctx context.Context) ([]mover.Job, error) { return n.loadJobs(ctx) }
+
+// JobsUnderWay returns the jobs that have not ended. It reads nothing while there are none, so that one may ask often.
+func (n *Node) JobsUnderWay(ctx context.Context) (jobs []mover.Job, err error) {
+	n.jobs.mu.Lock()
+	ids := slices.Sorted(maps.Keys(n.jobs.drivers))
+	n.jobs.mu.Unlock()
+	for _, id := range ids {
+		j, err := n.loadJob(ctx, id)
+		switch {
+		case errors.Is(err, ErrNoJob) || err == nil && j.Phase.IsFinal():
+			continue // it has just ended
+		case err != nil:
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
 
 // ControlJob changes the record of a job, as mover.Pause and the like do.
 func (n *Node) ControlJob(ctx context.Context, id ownership.JobID, f func(j mover.Job, nowMS int64) (mover.Job, error)) error {

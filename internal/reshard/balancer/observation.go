@@ -151,10 +151,9 @@ func (w *observer) observe(ctx context.Context, at time.Duration, fixed func(par
 	if err != nil {
 		return nil, err
 	}
-	if o.jobs, err = n.Jobs(ctx); err != nil {
+	if o.jobs, err = n.JobsUnderWay(ctx); err != nil {
 		return nil, err
 	}
-	o.jobs = slices.DeleteFunc(o.jobs, func(j mover.Job) bool { return j.Phase.IsFinal() })
 	w.updateEdges(o.m, at)
 	times := w.readTimes()
 	w.measureProcessors()
