@@ -10,7 +10,7 @@ import (
 
 // costAbout says what measureCost measures.
 const costAbout = "Processor time of the server for an operation, with heat and relief as they are and with `--heat off`, of two servers " +
-	"that are asked in turn by redis-benchmark: the median of %d rounds, and of their ratios the median, lowest and highest."
+	"each that are asked in turn by redis-benchmark: the median of %d rounds, and of their ratios the median, lowest and highest."
 
 const costRounds = 9
 
@@ -32,11 +32,13 @@ func measureCost(binary, dir string, progress io.Writer) (lines []string, err er
 			s.Stop()
 		}
 	}()
-	for _, heat := range []string{"on", "off"} {
+	kinds := []int{0, 1, 1, 0} // the server that is started first may be slower than the others
+	for i, kind := range kinds {
+		heat := []string{"on", "off"}[kind]
 		s, err := serverprocess.Launch(serverprocess.Options{
 			Name: "heat " + heat, Path: binary, Dir: dir,
 			Args: func(resp, dir string) []string {
-				return []string{"serve", "--http-addr", "none", "--resp-addr", "127.0.0.1:" + resp, "--data", dir + "/heat-" + heat, "--appendfsync", "everysec", "--heat", heat}
+				return []string{"serve", "--http-addr", "none", "--resp-addr", "127.0.0.1:" + resp, "--data", fmt.Sprint(dir, "/cost", i), "--appendfsync", "everysec", "--heat", heat}
 			},
 		})
 		if err != nil {
@@ -51,14 +53,17 @@ func measureCost(binary, dir string, progress io.Writer) (lines []string, err er
 	for round := range costRounds {
 		fmt.Fprintf(progress, "  round %d\n", round+1)
 		for i, load := range costLoads {
+			for kind := range costs[i] {
+				costs[i][kind] = append(costs[i][kind], 0)
+			}
 			for j := range servers {
-				which := (round + j) % 2 // each is first as often
+				which := (round + j) % len(servers) // each is first as often
 				before := servers[which].CPU()
 				if _, err := servers[which].Benchmark(load); err != nil {
 					return nil, err
 				}
 				used := servers[which].CPU() - before
-				costs[i][which] = append(costs[i][which], float64(used.Nanoseconds())/float64(load.Requests))
+				costs[i][kinds[which]][round] += float64(used.Nanoseconds()) / float64(2*load.Requests)
 			}
 		}
 	}
