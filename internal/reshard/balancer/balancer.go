@@ -37,6 +37,7 @@ type Balancer struct {
 	log       *slog.Logger
 	interval  time.Duration
 	startedAt time.Time
+	startedMS int64 // the same as a time of day of the node
 	decisions decisionLog
 	stats     loopStats
 	ctx       context.Context
@@ -72,6 +73,7 @@ func Start(n *node.Node, o Options) (*Balancer, error) {
 		o.Interval = time.Second
 	}
 	b := &Balancer{node: n, log: o.Log, interval: o.Interval, startedAt: time.Now(), tuning: tuning{manual: manualRelief(o.Manual), knobs: o.Knobs, rules: o.Rules}, ended: make(chan struct{}), observer: newObserver(n)}
+	b.startedMS = n.WallMS()
 	b.decisions.node, b.decisions.stats, b.stats.lastAt = n, &b.stats, b.startedAt
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	err := errors.Join(b.decisions.load(b.ctx), b.loadAcceptances(b.ctx), b.loadKnobs(b.ctx))
@@ -140,15 +142,15 @@ func (b *Balancer) balance(ctx context.Context, byHand bool) error {
 
 // act judges what was done before, and does what is to be done now about what was measured. mu is held.
 func (b *Balancer) act(ctx context.Context, byHand bool) error {
-	if err := errors.Join(b.judge(ctx), b.endAcceptances(ctx)); err != nil {
-		return err
-	}
 	planner := b.planner
 	if bool(b.tuning.manual) && !byHand {
 		planner.Observe(b.last.situation)
 		planner = planner.Clone() // nothing of it is done
 	}
 	b.proposed = planner.Step(b.last.situation)
+	if err := errors.Join(b.judge(ctx), b.endAcceptances(ctx)); err != nil {
+		return err
+	}
 	var made []*ReliefDecision
 	for i := range b.proposed {
 		if d := b.decide(ctx, &b.proposed[i], byHand); d != nil {
@@ -161,36 +163,24 @@ func (b *Balancer) act(ctx context.Context, byHand bool) error {
 
 // observe measures, and classifies what it finds. mu is held.
 func (b *Balancer) observe(ctx context.Context) error {
-	seen, err := b.observer.observe(ctx, time.Since(b.startedAt), func(id partition.ShardID) bool { _, ok := b.accepted[id]; return ok })
+	seen, err := b.observer.observe(ctx, time.Since(b.startedAt), b.planner, func(id partition.ShardID) bool { _, ok := b.accepted[id]; return ok })
 	if err != nil {
 		return fmt.Errorf("measure the shards: %w", err)
 	}
 	b.last = seen
 	rules := b.tuning.rules
 	if rules.MaxBytes == 0 {
-		rules.MaxBytes = b.maxShardBytes(seen)
+		rules.MaxBytes = b.planner.MaxBytes(seen.situation.Shards)
 	}
 	b.found = classify.Classify(seen.measures, seen.machines, rules)
 	b.stats.recordFound(b.found, seen)
 	return nil
 }
 
-// maxShardBytes is the size above which shards are split.
-func (b *Balancer) maxShardBytes(o *observation) int64 {
-	if b.tuning.knobs.MaxShardBytes > 0 {
-		return b.tuning.knobs.MaxShardBytes
-	}
-	all := int64(0)
-	for i := range o.situation.Shards {
-		all += o.situation.Shards[i].Bytes
-	}
-	return distributor.MaxShardBytes(all)
-}
-
 // decide begins what is proposed, and returns the decision; nil if there is nothing to say. mu is held.
 func (b *Balancer) decide(ctx context.Context, p *distributor.Proposal, byHand bool) *ReliefDecision {
 	switch p.Reason {
-	case distributor.Even, distributor.Settling, distributor.JobsRunning:
+	case distributor.Even, distributor.Settling, distributor.JobsRunning, distributor.Undecided:
 		if !byHand {
 			return nil // all is well, or it is decided in a moment
 		}
@@ -248,12 +238,11 @@ func (b *Balancer) toRequest(p *distributor.Proposal) (mover.Request, error) {
 	return mover.Request{}, fmt.Errorf("no job does %v", p.Change)
 }
 
-// judge looks what became of decisions: whether their jobs have ended, and some time after that whether they helped.
-// mu is held.
+// judge looks what became of decisions: whether their jobs have ended, and, of moves that were to relieve a group, whether
+// the planner has found that they helped. It comes after a step of the planner, which judges once. mu is held.
 func (b *Balancer) judge(ctx context.Context) error {
-	settle := b.planner.Settle()
 	for _, d := range b.decisions.open() {
-		change, err := b.judgeOne(ctx, &d, settle)
+		change, err := b.judgeOne(ctx, &d)
 		if err != nil {
 			return err
 		}
@@ -268,10 +257,10 @@ func (b *Balancer) judge(ctx context.Context) error {
 }
 
 // judgeOne returns how a decision changes, nil if it does not yet.
-func (b *Balancer) judgeOne(ctx context.Context, d *ReliefDecision, settle time.Duration) (change func(*ReliefDecision), err error) {
+func (b *Balancer) judgeOne(ctx context.Context, d *ReliefDecision) (change func(*ReliefDecision), err error) {
 	j, err := b.node.Job(ctx, d.Job)
-	if errors.Is(err, node.ErrNoJob) {
-		return func(d *ReliefDecision) { d.Outcome = Helped }, nil // it ended long ago, and nothing is known of it
+	if errors.Is(err, node.ErrNoJob) { // it ended long ago, and nothing is known of it
+		return func(d *ReliefDecision) { d.Outcome, d.IsFinal = Done, true }, nil
 	}
 	if err != nil {
 		return nil, err
@@ -286,21 +275,25 @@ func (b *Balancer) judgeOne(ctx context.Context, d *ReliefDecision, settle time.
 		return nil, nil
 	case undone:
 		return func(d *ReliefDecision) { d.Outcome, d.Error = Refused, record.Reason }, nil
-	case d.Outcome == Running:
+	}
+	helped, judged := b.planner.Helped(d.Group)
+	isRelief := d.Change == distributor.Move.String() && d.Reason == distributor.GroupHot.String() && d.TimeMS >= b.startedMS
+	switch {
+	case isRelief && judged:
+		now, measured := b.node.WallMS(), b.last.workOf(d.Group)
+		return func(d *ReliefDecision) {
+			d.Measured, d.JudgedMS, d.Outcome = measured, now, DidNotHelp
+			if helped {
+				d.Outcome = Helped
+			}
+		}, nil
+	case isRelief && b.planner.IsJudging(d.Group):
+		if d.Outcome == Done {
+			return nil, nil
+		}
 		return func(d *ReliefDecision) { d.Outcome = Done }, nil
 	}
-	now := b.node.WallMS()
-	if now-record.EndedMS < settle.Milliseconds() {
-		return nil, nil
-	}
-	measured := b.last.workOf(d.Group)
-	return func(d *ReliefDecision) {
-		d.Measured, d.JudgedMS, d.Outcome = measured, now, Helped
-		// A split alone relieves nothing, and a merge is not made for relief: both have done what they were to do.
-		if d.Change == distributor.Move.String() && d.Predicted < d.Before && measured > (d.Before+d.Predicted)/2 {
-			d.Outcome = DidNotHelp
-		}
-	}, nil
+	return func(d *ReliefDecision) { d.Outcome, d.IsFinal = Done, true }, nil // nothing of it is judged
 }
 
 // describe makes a decision of a proposal, with what was found about its shard. mu is held.
@@ -310,6 +303,9 @@ func (b *Balancer) describe(p *distributor.Proposal) *ReliefDecision {
 		Before: round3(p.Before), Predicted: round3(p.After),
 	}
 	k := b.last.keyspaces[p.Shard]
+	if k != nil {
+		d.Keyspace = k.Name
+	}
 	if p.Key != nil {
 		d.Key = keyText(k, p.Key)
 	}

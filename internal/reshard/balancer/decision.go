@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/reshard/distributor"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -38,22 +39,27 @@ type ReliefDecision struct {
 	Class    string `json:"class,omitempty"`
 	Evidence string `json:"evidence,omitempty"`
 	Remedy   string `json:"remedy,omitempty"`
+	// Keyspace has the shard.
+	Keyspace string `json:"keyspace,omitempty"`
 	// Key is the key that the reason names, and Cuts are where a shard is split: keys as clients write them.
 	Key  string   `json:"key,omitempty"`
 	Cuts []string `json:"cuts,omitempty"`
 	// Before is the work of the group when it was decided, Predicted what it was predicted to become, and Measured what it
-	// became, once JudgedMS is set. A work of 1 is all that a group can do.
+	// was when it was judged, once JudgedMS is set. A work of 1 is all that a group can do.
 	Before    float64 `json:"before"`
 	Predicted float64 `json:"predicted"`
 	Measured  float64 `json:"measured,omitempty"`
 	JudgedMS  int64   `json:"judged_ms,omitempty"`
-	// Job does it. Outcome is what became of it.
+	// Job does it. Outcome is what became of it, and IsFinal reports that it stays done: nothing judges whether it helped.
 	Job     ownership.JobID `json:"job,omitempty"`
 	Outcome ReliefOutcome   `json:"outcome"`
+	IsFinal bool            `json:"is_final,omitempty"`
 	// Error is why it was not done, or taken back.
 	Error string `json:"error,omitempty"`
 	// ByHand reports that an operator has asked for it.
 	ByHand bool `json:"by_hand,omitempty"`
+
+	wroteMS int64 // when its row was written last
 }
 
 // ReliefOutcome is what became of a decision.
@@ -67,9 +73,9 @@ const (
 	Proposed ReliefOutcome = "proposed"
 	// Running means that a job is at work.
 	Running ReliefOutcome = "running"
-	// Done means that the job has ended, and its effect is not measured yet.
+	// Done means that the job has ended. Only moves that relieve a group are judged.
 	Done ReliefOutcome = "done"
-	// Helped and DidNotHelp are judged by the work of the group some time after.
+	// Helped and DidNotHelp are the verdict of the planner on the group some time after: it holds a group that was not helped.
 	Helped     ReliefOutcome = "helped"
 	DidNotHelp ReliefOutcome = "did not help"
 	// Refused means that the job was not begun, or taken back.
@@ -77,11 +83,20 @@ const (
 )
 
 // isOpen reports whether something is still to be found out about it.
-func (d *ReliefDecision) isOpen() bool { return d.Outcome == Running || d.Outcome == Done }
+func (d *ReliefDecision) isOpen() bool {
+	return d.Outcome == Running || d.Outcome == Done && !d.IsFinal
+}
 
 // isSameKeep reports whether two decisions leave the same alone for the same reason.
 func (d *ReliefDecision) isSameKeep(o *ReliefDecision) bool {
-	return d.Outcome == Kept && o.Outcome == Kept && d.Change == o.Change && d.Shard == o.Shard && d.Group == o.Group && d.Reason == o.Reason && d.Class == o.Class && d.Key == o.Key
+	return d.Outcome == Kept && o.Outcome == Kept && d.Change == o.Change && d.Reason == o.Reason && d.Class == o.Class && d.Key == o.Key
+}
+
+// isAboutSame reports whether two decisions are about the same shard, or the same group; of a moving edge, about the same
+// keyspace in a group: the shard that has the edge is another one after each split.
+func (d *ReliefDecision) isAboutSame(o *ReliefDecision) bool {
+	edge := distributor.MovingEdge.String()
+	return d.Group == o.Group && (d.Shard == o.Shard || d.Reason == edge && o.Reason == edge && d.Keyspace == o.Keyspace)
 }
 
 const (
@@ -119,6 +134,7 @@ func (l *decisionLog) load(ctx context.Context) error {
 		if err := json.Unmarshal(notes[name], d); err != nil {
 			return fmt.Errorf("read decision %s: %w", name, err)
 		}
+		d.wroteMS = d.LastMS
 		l.all = append(l.all, d)
 		l.next = max(l.next, d.ID)
 	}
@@ -140,14 +156,13 @@ func (l *decisionLog) add(ctx context.Context, decisions ...*ReliefDecision) err
 		b, err := json.Marshal(d)
 		errs = append(errs, err)
 		notes[noteName(d.ID)] = b
+		d.wroteMS = d.LastMS
 	}
 	for _, d := range decisions {
-		if was := l.lastAbout(d); was != nil && was.isSameKeep(d) {
-			wrote := was.LastMS
+		if was := l.findSame(d); was != nil {
 			was.Times++
-			was.Before, was.Evidence = d.Before, d.Evidence
-			if d.TimeMS-wrote >= repeatMS {
-				was.LastMS = d.TimeMS
+			was.Shard, was.Before, was.Predicted, was.Evidence, was.Remedy, was.LastMS = d.Shard, d.Before, d.Predicted, d.Evidence, d.Remedy, d.TimeMS
+			if d.TimeMS-was.wroteMS >= repeatMS {
 				write(was)
 			}
 			continue
@@ -167,11 +182,16 @@ func (l *decisionLog) add(ctx context.Context, decisions ...*ReliefDecision) err
 	return errors.Join(append(errs, l.node.PutNotes(ctx, notes))...)
 }
 
-// lastAbout returns the newest decision about the same shard, or the same group. mu is held.
-func (l *decisionLog) lastAbout(d *ReliefDecision) *ReliefDecision {
+// findSame returns the decision that one to keep something repeats, nil if there is none: with others to keep the same
+// between them, as a reason that comes and goes is one reason, but with no change. mu is held.
+func (l *decisionLog) findSame(d *ReliefDecision) *ReliefDecision {
 	for _, was := range slices.Backward(l.all) {
-		if was.Shard == d.Shard && was.Group == d.Group {
+		switch {
+		case !was.isAboutSame(d):
+		case was.isSameKeep(d):
 			return was
+		case was.Outcome != Kept:
+			return nil
 		}
 	}
 	return nil

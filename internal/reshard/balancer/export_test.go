@@ -35,8 +35,7 @@ func (b *Balancer) HasEdgeAfterSplit(left, right partition.ShardID) bool {
 	w.seen = map[partition.ShardID]int{left: 10}
 	w.collected = -1 // whatever was collected is new
 	w.updateEdges(b.node.Map(), w.at)
-	e := w.edges[right]
-	return e != nil && e.windows >= edgeWindows && e.share >= minEdgeShare
+	return w.edges[right].isMoving()
 }
 
 // OverheadOf is how much work an operation counts beside its execution in a process that uses so many processors.

@@ -30,6 +30,8 @@ const (
 	cutShards       = 8
 	minCutWork      = 0.05
 	minCutImbalance = 1.02
+	// maxCutGrowth is how many times as large a shard is as when its cuts by size were found, while these are used.
+	maxCutGrowth = 1.1
 	// heatCuts is how many cuts by load a shard is offered: a piece is then within an 8th of what would be best.
 	heatCuts = 16
 	// minCutSamples is how many operations on a shard must be known: the share of a piece is then off by 6 %.
@@ -40,8 +42,13 @@ const (
 	// writes a round must have to count.
 	edgeWindows   = 4
 	minEdgeWrites = 8
-	// edgeHalfLife is for how long writes are remembered as the earlier ones.
+	// edgeHalfLife is for how long writes are remembered as the earlier ones, and edgeIdle for how many rounds an edge is
+	// at which next to nothing is written.
 	edgeHalfLife = 20 * time.Second
+	edgeIdle     = 20
+	// edgeRounds is for how many rounds a shard is busy before one that has no edge by then has none: a window more than
+	// it takes to find one, and one in which nothing new was collected.
+	edgeRounds = edgeWindows + 2
 )
 
 // observer reads what is known of a node, once a round.
@@ -55,7 +62,10 @@ type observer struct {
 	// times are the times of operations as they were counted up to the round before.
 	times map[partition.ShardID]*load.ShardLoad
 	seen  map[partition.ShardID]int // for how many rounds a shard has existed
-	at    time.Duration
+	busy  map[partition.ShardID]int // for how many rounds a shard has had work worth a cut
+	// sizeCuts are those that were found last, of shards that are too large still.
+	sizeCuts map[partition.ShardID]foundCuts
+	at       time.Duration
 	// cpu is the processor time of the process up to the round before, wall when that was, and used how many processors
 	// it has used since then.
 	cpu  time.Duration
@@ -69,16 +79,29 @@ type observer struct {
 type edge struct {
 	share   float64
 	windows int
+	idle    int // for how many rounds too few writes are known
 }
 
-// add returns the edge with the writes of a round, nil if there is none yet and too few writes are known.
+// isKnown reports whether enough is known to say whether it is an edge.
+func (e *edge) isKnown() bool { return e != nil && e.windows >= edgeWindows }
+
+// isMoving reports whether writes come in the order of keys.
+func (e *edge) isMoving() bool { return e.isKnown() && e.share >= minEdgeShare }
+
+// add returns the edge with the writes of a round, nil if there is none: too few writes are known, or were for long.
 func (e *edge) add(share float64, samples int) *edge {
 	if samples < minEdgeWrites {
+		if e != nil {
+			if e.idle++; e.idle >= edgeIdle {
+				return nil
+			}
+		}
 		return e
 	}
 	if e == nil {
 		e = new(edge)
 	}
+	e.idle = 0
 	e.windows++
 	e.share += (share - e.share) / float64(min(e.windows, edgeWindows))
 	return e
@@ -143,15 +166,17 @@ func (o *observation) groupWorks() (works map[partition.GroupID]float64, imbalan
 	return works, imbalance
 }
 
-// observe reads all figures. fixed reports shards that must not be changed.
-func (w *observer) observe(ctx context.Context, at time.Duration, fixed func(partition.ShardID) bool) (*observation, error) {
+// observe reads all figures, for a planner. fixed reports shards that must not be changed.
+func (w *observer) observe(ctx context.Context, at time.Duration, planner *distributor.Planner, fixed func(partition.ShardID) bool) (*observation, error) {
 	n := w.node
-	o := &observation{at: at, m: n.Map(), rates: n.LoadRates(), keyspaces: map[partition.ShardID]*node.Keyspace{}}
-	sizes, err := n.ShardSizes(ctx, o.m, sizeAge)
+	// Jobs before the map: of a job that is not among them the map has all changes.
+	jobs, err := n.JobsUnderWay(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if o.jobs, err = n.JobsUnderWay(ctx); err != nil {
+	o := &observation{at: at, m: n.Map(), rates: n.LoadRates(), keyspaces: map[partition.ShardID]*node.Keyspace{}, jobs: jobs}
+	sizes, err := n.ShardSizes(ctx, o.m, sizeAge)
+	if err != nil {
 		return nil, err
 	}
 	w.updateEdges(o.m, at)
@@ -163,7 +188,7 @@ func (w *observer) observe(ctx context.Context, at time.Duration, fixed func(par
 	for _, g := range o.m.Groups() {
 		o.situation.Groups = append(o.situation.Groups, distributor.GroupState{Group: g, Capacity: groupCapacity(len(o.m.Groups()))})
 	}
-	seen := make(map[partition.ShardID]int, len(w.seen))
+	seen, busy := make(map[partition.ShardID]int, len(w.seen)), make(map[partition.ShardID]int, len(w.busy))
 	for s := range o.m.Shards(partition.Whole) {
 		k := findKeyspace(spaces, s.Span)
 		o.keyspaces[s.ID] = k
@@ -173,18 +198,37 @@ func (w *observer) observe(ctx context.Context, at time.Duration, fixed func(par
 			x.Keyspace = k.ID
 			x.IsFixed = x.IsFixed || fixed(s.ID)
 		}
-		if e := w.edges[s.ID]; e != nil && e.windows >= edgeWindows && e.share >= minEdgeShare {
-			x.IsEdge = true
+		if x.Work >= minCutWork {
+			busy[s.ID] = w.busy[s.ID] + 1
 		}
+		w.describeEdge(&x, o.rates[s.ID], busy[s.ID])
 		o.situation.Shards = append(o.situation.Shards, x)
 		o.measures = append(o.measures, w.measure(&x, o.rates[s.ID], times[s.ID], seen[s.ID]))
 	}
-	w.seen = seen
+	w.seen, w.busy = seen, busy
 	o.groupWaits = w.measureGroupWaits(o.m, times)
 	// All groups of a process share its processors.
 	o.machines = []classify.Machine{{Group: o.m.Groups()[0].ID, CPU: w.used / float64(runtime.GOMAXPROCS(0))}}
-	w.addCuts(o)
+	w.addCuts(o, planner)
 	return o, nil
+}
+
+// describeEdge says whether a shard that has been busy for some rounds has a moving edge.
+func (w *observer) describeEdge(s *distributor.Shard, r heat.Rate, busyRounds int) {
+	e := w.edges[s.ID]
+	s.IsNew = busyRounds > 0 && busyRounds <= edgeRounds && r.Writes > 0 && !e.isKnown()
+	if s.IsEdge = e.isMoving(); !s.IsEdge {
+		return
+	}
+	s.EdgeWork = e.share * r.Writes / max(r.Ops(), 1e-9)
+	if e.idle > 0 {
+		// The edge has left it by a split. Its rates fall slower than those of the piece that has the edge rise.
+		s.Work *= 1 - s.EdgeWork
+		return
+	}
+	if size, err := w.node.MeasureShard(s.Shard); err == nil { // it grows by more than a piece while sizes are remembered
+		s.Bytes = int64(size.Bytes)
+	}
 }
 
 // minEdgeShare is the share of writes at the edge that makes one: that of the classifier.
@@ -307,7 +351,7 @@ func (w *observer) measure(s *distributor.Shard, r heat.Rate, times *load.ShardL
 	if times != nil {
 		c.P99, c.QueueWait = times.Service.Quantile(0.99).Seconds(), times.Wait.Mean().Seconds()
 	}
-	if e := w.edges[s.ID]; e != nil && e.windows >= edgeWindows {
+	if e := w.edges[s.ID]; e.isKnown() {
 		c.AtEnd = e.share
 	}
 	meter := w.node.Heat()
@@ -362,35 +406,49 @@ func (w *observer) overheadOf(rates map[partition.ShardID]heat.Rate) float64 {
 }
 
 // addCuts looks for places to split at, in the shards with the most work and in those that are large.
-func (w *observer) addCuts(o *observation) {
+func (w *observer) addCuts(o *observation, planner *distributor.Planner) {
 	var hot []*distributor.Shard
 	works, imbalance := o.groupWorks()
 	mean := 0.0
 	for _, w := range works {
 		mean = max(mean, w/imbalance) // that of the busiest by its imbalance
 	}
-	all := int64(0)
-	for i := range o.situation.Shards {
-		all += o.situation.Shards[i].Bytes
-	}
-	largest := distributor.MaxShardBytes(all)
+	largest := planner.MaxBytes(o.situation.Shards)
+	found := map[partition.ShardID]foundCuts{}
 	for i := range o.situation.Shards {
 		s := &o.situation.Shards[i]
 		s.HotKey, s.HotKeyShare = hottest(o.measures[i].TopKeys)
 		if k := o.keyspaces[s.ID]; k == nil || s.IsFixed || s.IsBusy {
 			continue
 		}
-		if s.Bytes > largest {
-			s.Cuts = w.cutsBySize(s, o.keyspaces[s.ID])
+		if s.Bytes > planner.GrowthLimit(s, largest) {
+			f := w.sizeCuts[s.ID]
+			if !f.fit(s) {
+				f = foundCuts{s.Changed, s.Bytes, w.cutsBySize(s, o.keyspaces[s.ID])}
+			}
+			s.Cuts, found[s.ID] = f.cuts, f
 		}
 		if s.Work >= minCutWork && works[s.Group] > minCutImbalance*mean {
 			hot = append(hot, s)
 		}
 	}
+	w.sizeCuts = found
 	slices.SortFunc(hot, func(a, b *distributor.Shard) int { return cmp.Compare(b.Work, a.Work) })
 	for _, s := range hot[:min(len(hot), cutShards)] {
 		s.Cuts = mergeCuts(s.Cuts, w.cutsByHeat(s, o.keyspaces[s.ID]))
 	}
+}
+
+// foundCuts are cuts by size of a shard as it was.
+type foundCuts struct {
+	version partition.Version
+	bytes   int64
+	cuts    []distributor.SplitPoint
+}
+
+// fit reports whether they are of use still: to find others takes reads of many rows.
+func (f foundCuts) fit(s *distributor.Shard) bool {
+	return f.version == s.Changed && len(f.cuts) > 0 && float64(s.Bytes) <= maxCutGrowth*float64(f.bytes)
 }
 
 // hottest returns the hottest key, and which share it has at least.

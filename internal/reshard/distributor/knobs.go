@@ -48,6 +48,11 @@ const (
 	// maxHold bounds for how long a group is left alone that a change did not help, and is how long a moving edge is
 	// remembered.
 	maxHold = time.Hour
+	// maxEdgeWork is the share of a shard's work at a moving edge from which on it is not split for load.
+	maxEdgeWork = 0.5
+	// fullPiece is how full pieces of a shard with a moving edge are: what is written until the split is done, and what
+	// a size is estimated wrong by, must not make them too large.
+	fullPiece = 0.8
 	// hotKeyShare is the share of a shard's work above which one key is said to be the reason.
 	hotKeyShare = 0.5
 )

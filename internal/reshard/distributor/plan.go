@@ -37,8 +37,11 @@ type Shard struct {
 	// HotKey is the key that takes the most of its work, and HotKeyShare which share of it: 0 if no key is known.
 	HotKey      []byte
 	HotKeyShare float64
-	// IsEdge reports that writes come at its end, in the order of time.
-	IsEdge bool
+	// IsEdge reports that writes come at a place that moves on, in the order of time, and EdgeWork which share of its work
+	// these are: no cut divides it. IsNew reports that it was busy for too short a time to know whether it is one.
+	IsEdge   bool
+	EdgeWork float64
+	IsNew    bool
 	// IsBusy reports that a job changes it, and IsFixed that it must stay as and where it is.
 	IsBusy, IsFixed bool
 }
@@ -99,6 +102,8 @@ const (
 	JobsRunning
 	// Even means that no group is hot.
 	Even
+	// Undecided means that the busiest shard of a group was busy for too short a time to know where its writes come.
+	Undecided
 )
 
 // Proposal is what is to be done with a shard, or why nothing is.
@@ -128,6 +133,8 @@ type Planner struct {
 	edges  map[partition.KeyspaceID]*edgeHistory
 	// resumed are pieces of splits that an earlier planner has made and this one has not seen yet.
 	resumed map[partition.ShardID]bool
+	// helped is, of the groups whose moves were judged in the last round, whether these have helped.
+	helped map[partition.GroupID]bool
 }
 
 // edgeHistory is how often a keyspace was split for load, and when that was, or a moving edge was seen last.
@@ -165,7 +172,7 @@ func NewPlanner(k Knobs, pieces ...partition.ShardID) (*Planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Planner{k, map[partition.ShardID]*shardHistory{}, map[partition.GroupID]*groupHistory{}, map[partition.KeyspaceID]*edgeHistory{}, map[partition.ShardID]bool{}}
+	p := &Planner{k, map[partition.ShardID]*shardHistory{}, map[partition.GroupID]*groupHistory{}, map[partition.KeyspaceID]*edgeHistory{}, map[partition.ShardID]bool{}, nil}
 	for _, id := range pieces {
 		p.resumed[id] = true
 	}
@@ -199,6 +206,28 @@ func (p *Planner) Knobs() Knobs { return p.knobs }
 // Settle is how long after a change its effect can be seen.
 func (p *Planner) Settle() time.Duration { return p.knobs.Settle }
 
+// MaxBytes is the size above which one of the shards is split, but for [Planner.GrowthLimit].
+func (p *Planner) MaxBytes(shards []Shard) int64 {
+	if p.knobs.MaxShardBytes > 0 {
+		return p.knobs.MaxShardBytes
+	}
+	var all int64
+	for i := range shards {
+		all += shards[i].Bytes
+	}
+	return max(MaxShardBytes(all), 2*p.knobs.MinShardBytes)
+}
+
+// GrowthLimit is the size above which a shard is split where others are above the largest. What a moving edge leaves
+// behind gets no more writes, and halves of it would stay half full: a shard with an edge grows on until all pieces of
+// a split are nearly full.
+func (p *Planner) GrowthLimit(s *Shard, largest int64) int64 {
+	if s.IsEdge {
+		return int64(fullPiece * float64(p.knobs.MaxPieces) * float64(largest))
+	}
+	return largest
+}
+
 // ExtraShards forecasts how many shards splits for a load may add. A piece is merged when it and its neighbour have less
 // than ColdWork, so a load keeps about its work by that many apart, twice as many at most. FoundationDB forecasts the
 // bandwidth of writes by the bandwidth below which a shard is merged; here it is work, because time is what a group
@@ -214,7 +243,7 @@ func (p *Planner) ExtraShards(v Situation) int {
 // Clone returns a planner with the same past, for a caller that wants to know what a Step would do.
 func (p *Planner) Clone() *Planner {
 	c := &Planner{p.knobs, make(map[partition.ShardID]*shardHistory, len(p.shards)), make(map[partition.GroupID]*groupHistory, len(p.groups)),
-		make(map[partition.KeyspaceID]*edgeHistory, len(p.edges)), maps.Clone(p.resumed)}
+		make(map[partition.KeyspaceID]*edgeHistory, len(p.edges)), maps.Clone(p.resumed), nil}
 	for id, h := range p.shards {
 		c.shards[id] = new(*h)
 	}
@@ -300,6 +329,19 @@ func (r *round) measure() {
 // load is how much of what a group can do it does.
 func (r *round) load(g partition.GroupID) float64 { return r.work[g] / max(r.capacity[g], 0.01) }
 
+// Helped reports whether the last moves out of a group have relieved it, and whether the last Step or Observe has judged
+// that: once for all moves of one round.
+func (p *Planner) Helped(g partition.GroupID) (helped, judged bool) {
+	helped, judged = p.helped[g]
+	return helped, judged
+}
+
+// IsJudging reports whether the moves out of a group are still to be judged.
+func (p *Planner) IsJudging(g partition.GroupID) bool {
+	h := p.groups[g]
+	return h != nil && h.after >= 0
+}
+
 // learn recognises pieces of splits, forgets shards that are gone, and judges what was done to groups.
 func (r *round) learn() {
 	seen := make(map[partition.ShardID]bool, len(r.Shards))
@@ -340,6 +382,7 @@ func (r *round) learn() {
 			delete(r.shards, id)
 		}
 	}
+	r.helped = map[partition.GroupID]bool{}
 	for id, g := range r.groups {
 		if _, exists := r.capacity[id]; !exists {
 			delete(r.groups, id)
@@ -348,7 +391,7 @@ func (r *round) learn() {
 		if g.after < 0 || r.Now-g.changedAt < r.knobs.Settle {
 			continue
 		}
-		if now := r.load(id) / r.mean; g.before-now >= (g.before-g.after)/2 || !r.isHot(id) {
+		if r.helped[id] = g.before-r.load(id)/r.mean >= (g.before-g.after)/2 || !r.isHot(id); r.helped[id] {
 			g.failures = 0
 		} else {
 			g.failures++
@@ -373,17 +416,10 @@ func (r *round) keep(d Proposal) {
 
 // splitLarge splits shards that are too large.
 func (r *round) splitLarge() {
-	largest := r.knobs.MaxShardBytes
-	if largest == 0 {
-		var all int64
-		for i := range r.Shards {
-			all += r.Shards[i].Bytes
-		}
-		largest = max(MaxShardBytes(all), 2*r.knobs.MinShardBytes)
-	}
+	largest := r.MaxBytes(r.Shards)
 	for i := range r.Shards {
 		s := &r.Shards[i]
-		if s.Bytes <= largest || s.IsBusy || s.IsFixed {
+		if s.Bytes <= r.GrowthLimit(s, largest) || s.IsBusy || s.IsFixed {
 			continue
 		}
 		if r.jobsLeft <= 0 {
@@ -457,6 +493,8 @@ func (r *round) relieveGroups() (some bool) {
 			d = r.describeHeld(g.ID, d)
 		case r.jobsLeft <= 0:
 			d.Reason = JobsRunning
+		case r.isUndecided(g.ID):
+			d.Reason = Undecided
 		default:
 			moved := 0
 			for movesLeft > 0 && r.jobsLeft > 0 && r.isHot(g.ID) && r.moveBest(g.ID) {
@@ -479,6 +517,13 @@ func (r *round) relieveGroups() (some bool) {
 // isHot reports whether a group is to be relieved.
 func (r *round) isHot(g partition.GroupID) bool {
 	return r.load(g) > r.knobs.Imbalance*r.mean && r.load(g) >= r.knobs.BusyWork
+}
+
+// isUndecided reports whether it is not known yet if the busiest shard of a group has a moving edge: nothing that is done
+// about one helps.
+func (r *round) isUndecided(g partition.GroupID) bool {
+	hottest := r.findHottest(g)
+	return hottest != nil && hottest.IsNew
 }
 
 // coldestFor returns the group with the least load that may take a shard from its own.
@@ -558,10 +603,16 @@ func (r *round) describeHeld(g partition.GroupID, d Proposal) Proposal {
 	case s == nil:
 	case s.HotKeyShare >= hotKeyShare:
 		d.Shard, d.Reason, d.Key = s.ID, OneKey, s.HotKey
-	case s.IsEdge && r.edges[s.Keyspace].splits >= r.knobs.MaxEdgeSplits:
+	case r.isStuckAtEdge(s):
 		d.Shard, d.Reason = s.ID, MovingEdge
 	}
 	return d
+}
+
+// isStuckAtEdge reports whether a shard is not split for load because of its moving edge: no cut divides most of its
+// work, or it was split often enough.
+func (r *round) isStuckAtEdge(s *Shard) bool {
+	return s.IsEdge && (s.EdgeWork >= maxEdgeWork || r.edges[s.Keyspace].splits >= r.knobs.MaxEdgeSplits)
 }
 
 // splitHottest splits the shard of a group with the most work so that a piece can be moved, or says why not.
@@ -577,7 +628,7 @@ func (r *round) splitHottest(from partition.GroupID, d Proposal) Proposal {
 	case !ok:
 		d.Reason = NoGain
 		return d
-	case hottest.IsEdge && r.edges[hottest.Keyspace].splits >= r.knobs.MaxEdgeSplits:
+	case r.isStuckAtEdge(hottest):
 		d.Reason = MovingEdge
 		return d
 	case len(hottest.Cuts) == 0:
@@ -608,7 +659,7 @@ func (r *round) bestCuts(s *Shard, to partition.GroupID) (best []SplitPoint, rel
 			if i == 0 && j == last || i > 0 && j < last && r.knobs.MaxPieces < 3 {
 				continue
 			}
-			work, size := (ends[j].Work-ends[i].Work)*s.Work, (ends[j].Bytes-ends[i].Bytes)*float64(s.Bytes)
+			work, size := (ends[j].Work-ends[i].Work)*s.Work*(1-s.EdgeWork), (ends[j].Bytes-ends[i].Bytes)*float64(s.Bytes)
 			got := r.relief(s.Group, to, work)
 			// A third piece is worth it only if it relieves more: it takes another merge later.
 			if i > 0 && j < last {
@@ -706,6 +757,8 @@ func (x Reason) String() string {
 		return "as many jobs are under way as may be"
 	case Even:
 		return "no group is hot"
+	case Undecided:
+		return "it is not known yet whether writes come in the order of time"
 	}
 	return fmt.Sprintf("reason %d", uint8(x))
 }

@@ -55,8 +55,8 @@ func TestPlanner_OneKey_IsNamed(t *testing.T) {
 	w.expectQuiet()
 }
 
-// A shard whose writes come at its end is split a few times at most.
-func TestPlanner_MovingEdge_IsNotSplitForEver(t *testing.T) {
+// A shard whose writes come at its end is not split for load, and nothing of it is moved.
+func TestPlanner_MovingEdge_IsNamed(t *testing.T) {
 	w := newWorld(t, Knobs{}, 4, 1, 4000)
 	w.isEdge = true
 	// The edge moves through the last shard.
@@ -68,8 +68,39 @@ func TestPlanner_MovingEdge_IsNotSplitForEver(t *testing.T) {
 		}
 		w.run(10 * time.Second)
 	}
-	if w.reasons[MovingEdge] == 0 || w.actions[Split] > 3 {
-		t.Errorf("%d splits, reasons %v\n%s", w.actions[Split], w.reasons, strings.Join(w.log, "\n"))
+	if w.reasons[MovingEdge] == 0 || len(w.log) > 0 {
+		t.Errorf("%d changes, reasons %v\n%s", len(w.log), w.reasons, strings.Join(w.log, "\n"))
+	}
+}
+
+// What a moving edge leaves behind are full shards: there are as many splits as that takes, and no more.
+func TestPlanner_MovingEdge_LeavesFullShardsBehind(t *testing.T) {
+	const largest, rowBytes, seconds = 40_000_000, 100_000, 600
+	for _, perSecond := range []int{2, 20, 100} { // up to a quarter of a shard
+		w := newWorld(t, Knobs{MaxShardBytes: largest}, 2, 1, seconds*perSecond+1)
+		w.size, w.isEdge, w.filled = rowBytes, true, 1
+		w.shards[0].end, w.shards[1].start = 1, 1 // all keys come in the last shard
+		for range seconds {
+			clear(w.work)
+			for i := range perSecond {
+				w.work[w.filled+i] = 0.8 / float64(perSecond)
+			}
+			w.filled += perSecond
+			w.run(time.Second)
+		}
+		written := seconds * perSecond * rowBytes
+		if most := written/(2*largest) + 1; w.actions[Split] > most || w.actions[Move]+w.actions[Merge] > 0 {
+			t.Errorf("%d splits for %d MB, want %d at most, and %d other changes\n%s", w.actions[Split], written/1e6, most, len(w.log)-w.actions[Split], strings.Join(w.log, "\n"))
+		}
+		behind := w.shards[1 : len(w.shards)-1]
+		for _, s := range behind {
+			if size := w.bytesOf(&s); size < largest*3/4 || size > largest {
+				t.Errorf("a shard of %d MB is left behind, want 30 to 40", size/1e6)
+			}
+		}
+		if len(behind) == 0 && written > 4*largest {
+			t.Errorf("%d MB are in one shard", written/1e6)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package distributor
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -169,5 +170,78 @@ func TestPlanner_ExtraShards_AreWorkByTheLeast(t *testing.T) {
 	x.add(2, 2, 1, 0.255)
 	if n := x.ExtraShards(x.v); n != 55 {
 		t.Errorf("a work of 0.555 by 0.01: %d", n)
+	}
+}
+
+// While it is not known whether writes come in the order of time nothing is done about the shard that gets them.
+func TestPlanner_NewlyBusyShard_IsLeftAloneUntilItsEdgeIsKnown(t *testing.T) {
+	x := newRuleBench(t, Knobs{}, 2)
+	x.add(1, 1, 1, 0.4)
+	s := x.add(2, 1, 1, 0.5)
+	s.Cuts = []SplitPoint{{At: partition.Position("m"), Bytes: 0.5, Work: 0.5}}
+	s.IsNew = true
+	if d := x.step(0); d.Change != Keep || d.Reason != Undecided {
+		t.Errorf("while it is not known: %v", d)
+	}
+	s.IsNew = false
+	if d := x.step(time.Second); d.Change != Move {
+		t.Errorf("when it is known: %v", d)
+	}
+}
+
+// A cut divides what is read of a shard with a moving edge, and not what comes at the edge.
+func TestPlanner_Edge_IsSplitForItsReads(t *testing.T) {
+	for _, c := range []struct {
+		edgeWork float64
+		splits   bool
+	}{{0, true}, {0.3, true}, {0.9, false}} {
+		x := newRuleBench(t, Knobs{}, 2)
+		s := x.add(1, 1, 1, 0.8)
+		s.IsEdge, s.EdgeWork = true, c.edgeWork
+		s.Cuts = []SplitPoint{{At: partition.Position("m"), Bytes: 0.5, Work: 0.5}}
+		d := x.step(0)
+		if (d.Change == Split) != c.splits || !c.splits && d.Reason != MovingEdge {
+			t.Errorf("%v of its work at the edge: %v", c.edgeWork, d)
+		}
+		if want := 0.8 - 0.4*(1-c.edgeWork); c.splits && math.Abs(d.After-want) > 1e-9 {
+			t.Errorf("%v of its work at the edge: predicted %v, want %v", c.edgeWork, d.After, want)
+		}
+	}
+}
+
+// The verdict on moves is said once, when rates have settled.
+func TestPlanner_Helped_IsSaidOnce(t *testing.T) {
+	for _, helped := range []bool{true, false} {
+		x := newRuleBench(t, Knobs{}, 2)
+		x.add(1, 1, 1, 0.4)
+		x.add(2, 1, 1, 0.4)
+		d := x.step(0)
+		if d.Change != Move || !x.IsJudging(1) {
+			t.Fatal(d)
+		}
+		for i := range x.v.Shards {
+			switch s := &x.v.Shards[i]; {
+			case s.ID == d.Shard:
+				if s.Group = d.To; !helped {
+					s.Work = 0
+				}
+			case s.Group == 1 && !helped:
+				s.Work = 0.8
+			}
+		}
+		x.step(time.Second)
+		if _, judged := x.Helped(1); judged {
+			t.Error("it is judged at once")
+		}
+		x.v.Now += 10 * time.Second
+		x.Step(x.v)
+		if got, judged := x.Helped(1); !judged || got != helped || x.IsJudging(1) {
+			t.Errorf("helped %v, want %v; judged %v", got, helped, judged)
+		}
+		x.v.Now += time.Second
+		x.Step(x.v)
+		if _, judged := x.Helped(1); judged {
+			t.Error("it is judged again")
+		}
 	}
 }

@@ -34,7 +34,9 @@ type world struct {
 	before []float64 // the sums of the work of all keys before each
 	size   int64
 	groups int
+	// isEdge is a moving edge in the last shard, and filled how many keys there are of it: 0 for all.
 	isEdge bool
+	filled int
 	shards []worldShard
 	nextID partition.ShardID
 	jobs   []worldJob
@@ -115,8 +117,11 @@ func (w *world) view() Situation {
 		sum := w.workOf(s.start, s.end)
 		measured := sum / max(1, loads[s.group-1]) * (1 + w.noise*(w.rng.Float64()*2-1))
 		s.rate += (measured - s.rate) * 0.5
-		x := Shard{Keyspace: 1, Bytes: int64(s.end-s.start) * w.size, Work: s.rate, IsEdge: w.isEdge && i == len(w.shards)-1,
+		x := Shard{Keyspace: 1, Bytes: w.bytesOf(s), Work: s.rate,
 			Shard: partition.Shard{ID: s.id, Group: s.group, Span: partition.Span{Start: toPosition(s.start), End: toPosition(s.end)}}}
+		if x.IsEdge = w.isEdge && i == len(w.shards)-1; x.IsEdge {
+			x.EdgeWork = 1
+		}
 		x.IsBusy = slices.ContainsFunc(w.jobs, func(j worldJob) bool { return j.Shard == s.id || j.With == s.id })
 		x.Cuts = w.cutsOf(s, sum)
 		if keys := w.work[s.start:s.end]; sum > 0 {
@@ -128,11 +133,23 @@ func (w *world) view() Situation {
 	return v
 }
 
+// bytesOf is the size of a shard.
+func (w *world) bytesOf(s *worldShard) int64 { return int64(w.endOf(s)-s.start) * w.size }
+
+// endOf is where the keys of a shard end.
+func (w *world) endOf(s *worldShard) int {
+	if w.filled > 0 {
+		return max(s.start, min(s.end, w.filled))
+	}
+	return s.end
+}
+
 // cutsOf are 32 positions by work and 16 by bytes.
 func (w *world) cutsOf(s *worldShard, sum float64) (cuts []SplitPoint) {
 	var places []int
+	filled := w.endOf(s)
 	for n := 1; n < 16; n++ {
-		places = append(places, s.start+(s.end-s.start)*n/16)
+		places = append(places, s.start+(filled-s.start)*n/16)
 	}
 	acc, next := 0.0, 1
 	for i := s.start; i < s.end && sum > 0; i++ {
@@ -147,7 +164,7 @@ func (w *world) cutsOf(s *worldShard, sum float64) (cuts []SplitPoint) {
 	sort.Ints(places)
 	for _, at := range slices.Compact(places) {
 		if at > s.start && at < s.end {
-			c := SplitPoint{At: toPosition(at), Bytes: float64(at-s.start) / float64(s.end-s.start)}
+			c := SplitPoint{At: toPosition(at), Bytes: min(1, float64(at-s.start)/float64(max(1, filled-s.start)))}
 			if sum > 0 {
 				c.Work = w.workOf(s.start, at) / sum
 			}
