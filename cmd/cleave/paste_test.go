@@ -28,7 +28,7 @@ func TestCommands_ProposedForAMovingEdge_CanBePasted(t *testing.T) {
 		{ID: 1, Name: "it's-$HOME;", Kind: partition.Range, Layout: "ts:time | id:int"},
 		{ID: 1, Name: strings.Repeat("n", partition.MaxNameBytes), Kind: partition.Range, Layout: "(region, hour(ts)) | ts, id"},
 	} {
-		command := regexp.MustCompile("`(.*)`").FindStringSubmatch(balancer.RemedyOf(classify.MovingEdge, &k, 4))
+		command := regexp.MustCompile("`(.*)`").FindStringSubmatch(balancer.RemedyOf(&classify.Finding{Class: classify.MovingEdge}, &k, 4))
 		if command == nil {
 			t.Fatalf("no command for %s", k.Layout)
 		}

@@ -361,6 +361,7 @@ func (b *Balancer) Decisions(about partition.ShardID, n int) []ReliefDecision {
 
 // ReliefPlan is what the last round has seen, and what the next would do.
 type ReliefPlan struct {
+	// Findings say of hot shards, too, whether their writers are limited, and why not.
 	Findings  []classify.Finding
 	Decisions []ReliefDecision
 	// Work is that of groups, and Imbalance the highest beside the mean.
@@ -378,6 +379,11 @@ func (b *Balancer) Plan(ctx context.Context) (ReliefPlan, error) {
 		return ReliefPlan{}, err
 	}
 	p := ReliefPlan{Findings: slices.Clone(b.found), ExtraShards: b.planner.ExtraShards(b.last.situation)}
+	for i := range p.Findings {
+		if why := b.describeThrottle(&p.Findings[i]); why != "" {
+			p.Findings[i].Evidence += "; " + why
+		}
+	}
 	p.Work, p.Imbalance = b.last.groupWorks()
 	for _, proposal := range b.planner.Clone().Step(b.last.situation) {
 		d := b.describe(&proposal)

@@ -4,17 +4,19 @@ import (
 	"context"
 
 	"github.com/cleavekv/cleave/heat"
+	"github.com/cleavekv/cleave/internal/reshard/classify"
 	"github.com/cleavekv/cleave/internal/reshard/distributor"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Round does a round in which the planner is shown what a test makes of what was measured.
-func (b *Balancer) Round(ctx context.Context, byHand bool, change func(*distributor.Situation)) error {
+// Round does a round in which the planner is shown what a test makes of what was measured, and that finds what a test says.
+func (b *Balancer) Round(ctx context.Context, byHand bool, found []classify.Finding, change func(*distributor.Situation)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.observe(ctx); err != nil {
 		return err
 	}
+	b.found = found
 	change(&b.last.situation)
 	return b.act(ctx, byHand)
 }

@@ -94,7 +94,7 @@ func formatKnob(p any) string {
 	case *int64:
 		return strconv.FormatInt(*p, 10)
 	case *float64:
-		return strconv.FormatFloat(*p, 'g', -1, 64)
+		return strconv.FormatFloat(*p, 'f', -1, 64)
 	case *time.Duration:
 		return p.String()
 	}

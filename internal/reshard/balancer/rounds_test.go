@@ -12,6 +12,7 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/heat"
 	"github.com/cleavekv/cleave/internal/reshard/balancer"
+	"github.com/cleavekv/cleave/internal/reshard/classify"
 	"github.com/cleavekv/cleave/internal/reshard/distributor"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
@@ -25,6 +26,11 @@ type stillBed struct {
 	// work is that of shards, and cut the position that each may be split at, by the key that it lies before.
 	work map[partition.ShardID]float64
 	cut  partition.Position
+	// other is the work of shards of other keyspaces, by group as much; edge is a shard with a moving edge, and found what is
+	// found about a shard.
+	other float64
+	edge  partition.ShardID
+	found *classify.Finding
 }
 
 func newStillBed(t *testing.T, dir string) *stillBed {
@@ -46,11 +52,22 @@ func (x *stillBed) shard(key string) partition.ShardID { return x.k.Locate([]byt
 func (x *stillBed) round(byHand bool) {
 	x.t.Helper()
 	x.now += 10 * time.Hour
-	err := x.b.Round(x.t.Context(), byHand, func(v *distributor.Situation) {
+	others := map[partition.GroupID]bool{}
+	var found []classify.Finding
+	if x.found != nil {
+		found = append(found, *x.found)
+	}
+	err := x.b.Round(x.t.Context(), byHand, found, func(v *distributor.Situation) {
 		v.Now = x.now
 		for i := range v.Shards {
 			s := &v.Shards[i]
-			s.Work, s.Cuts = x.work[s.ID], nil
+			s.Work, s.Cuts, s.IsEdge, s.EdgeWork = x.work[s.ID], nil, false, 0
+			if s.ID == x.edge {
+				s.IsEdge, s.EdgeWork = true, 1
+			}
+			if s.ID != x.shard("a") && s.ID != x.shard("z") && !others[s.Group] {
+				s.Work, others[s.Group] = x.other, true
+			}
 			if s.Span.Contains(x.cut) && string(s.Span.Start) != string(x.cut) {
 				s.Cuts = []distributor.SplitPoint{{At: x.cut, Bytes: 0.5, Work: 0.5}}
 			}
@@ -184,27 +201,31 @@ func TestBalancer_SameKeep_IsWrittenOnceAMinute(t *testing.T) {
 	}
 }
 
-// A move is judged by the work of its group, and not before rates have settled.
-func TestBalancer_Move_IsJudgedByItsEffect(t *testing.T) {
+// A move has one verdict: that of the planner, which holds the group when it is said that the move did not help.
+func TestBalancer_Move_HasTheVerdictOfThePlanner(t *testing.T) {
 	for name, c := range map[string]struct {
 		settle string
-		after  float64 // the work of the piece that stays
-		want   balancer.ReliefOutcome
+		// stays and moved are the work of the pieces afterwards, and other that of each other group.
+		stays, moved, other float64
+		want                balancer.ReliefOutcome
 	}{
-		"too early":    {"2h", 0.4, balancer.Done},
-		"helped":       {"1ms", 0.4, balancer.Helped},
-		"did not help": {"1ms", 0.8, balancer.DidNotHelp},
+		"too early":               {"12h", 0.4, 0.4, 0, balancer.Done},
+		"helped":                  {"1ms", 0.4, 0.4, 0, balancer.Helped},
+		"it is as busy as before": {"1ms", 0.8, 0, 0, balancer.DidNotHelp},
+		"all have become as busy": {"1ms", 0.8, 0, 0.8, balancer.Helped},
+		"the load is half of it":  {"1ms", 0.4, 0, 0, balancer.DidNotHelp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newStillBed(t, "")
-			if err := x.b.SetKnobs(t.Context(), map[string]string{"settle": c.settle, "residence": "5h"}); err != nil {
+			if err := x.b.SetKnobs(t.Context(), map[string]string{"settle": c.settle, "residence": "24h"}); err != nil {
 				t.Fatal(err)
 			}
 			x.split()
 			a, z := x.shard("a"), x.shard("z")
 			x.work[a], x.work[z] = 0.4, 0.4
-			x.round(false)
-			x.round(false)
+			for i := 0; i < 4 && x.decided("move") == 0; i++ {
+				x.round(false)
+			}
 			x.waitForJobs()
 			if x.decided("move") != 1 {
 				t.Fatalf("it was not moved:\n%s", x.history())
@@ -214,19 +235,97 @@ func TestBalancer_Move_IsJudgedByItsEffect(t *testing.T) {
 			if d.Shard == a {
 				stays = z
 			}
-			x.work[d.Shard], x.work[stays] = 0.4, c.after
-			for range 3 {
-				time.Sleep(2 * time.Millisecond) // longer than the shorter settle: the end of a job is a time of day
-				x.round(true)
-				x.waitForJobs()
-			}
+			x.work[d.Shard], x.work[stays], x.other = c.moved, c.stays, c.other
+			x.round(false)
+			x.waitForJobs()
 			if x.decided("move", c.want) == 0 {
 				t.Errorf("the move has another outcome than %q:\n%s", c.want, x.history())
 			}
-			if c.want == balancer.Done && x.decided("move", balancer.Helped, balancer.DidNotHelp) > 0 {
-				t.Errorf("a move was judged at once:\n%s", x.history())
+			held := false
+			for _, k := range x.b.Decisions(0, 500) {
+				held = held || k.Change == "keep" && k.Group == d.Group && k.Reason == distributor.DidNotHelp.String()
+			}
+			if held != (c.want == balancer.DidNotHelp) {
+				t.Errorf("the group is held: %v, and the outcome is to be %q:\n%s", held, c.want, x.history())
 			}
 		})
+	}
+}
+
+// What nothing judges stays done: splits, and moves of a balancer that has ended.
+func TestBalancer_SplitAndMoveBeforeARestart_StayDone(t *testing.T) {
+	dir := t.TempDir()
+	x := newStillBed(t, dir)
+	x.split()
+	x.work[x.shard("a")], x.work[x.shard("z")] = 0.4, 0.4
+	for i := 0; i < 4 && x.decided("move") == 0; i++ {
+		x.round(false)
+	}
+	x.waitForJobs()
+	if err := x.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x.open(dir)
+	x.b.Close()
+	for range 3 {
+		x.round(false)
+	}
+	if x.decided("split", balancer.Done) != 1 || x.decided("move", balancer.Done) != 1 {
+		t.Errorf("after a restart:\n%s", x.history())
+	}
+}
+
+// A shard whose class changes to and fro is one decision for each class, however often it changes.
+func TestBalancer_ClassThatFlaps_HasBoundedDecisions(t *testing.T) {
+	x := newStillBed(t, "")
+	x.cut = nil
+	x.work[x.shard("a")] = 0.8
+	x.round(false)
+	x.round(false)
+	before := x.b.Decisions(0, 500)
+	for i := range 60 {
+		x.found = &classify.Finding{Shard: x.shard("a"), Class: classify.HotRange}
+		switch {
+		case i%3 == 1:
+			x.found.Class = classify.HotPrefix
+		case i%3 == 2:
+			x.found.Class, x.found.Key = classify.HotKey, nil
+		}
+		x.round(false)
+	}
+	after := x.b.Decisions(0, 500)
+	if n := len(after) - len(before); n > 3 {
+		t.Errorf("%d decisions about 3 classes:\n%s", n, x.history())
+	}
+	for _, d := range after[:len(after)-len(before)] {
+		if d.Times != 20 || d.LastMS < d.TimeMS {
+			t.Errorf("%v was made %d times, from %d to %d", d.String(), d.Times, d.TimeMS, d.LastMS)
+		}
+	}
+}
+
+// A moving edge is one decision, however many shards it leaves behind.
+func TestBalancer_EdgeInNewShard_IsTheSameDecision(t *testing.T) {
+	x := newStillBed(t, "")
+	x.split()
+	x.cut = nil
+	for _, key := range []string{"a", "z", "a", "z"} {
+		clear(x.work)
+		x.work[x.shard(key)], x.edge = 0.8, x.shard(key)
+		x.round(false)
+		x.round(false)
+	}
+	kept := 0
+	for _, d := range x.b.Decisions(0, 500) {
+		if d.Reason == distributor.MovingEdge.String() {
+			kept++
+			if d.Shard != x.shard("z") || d.Keyspace != "rows" || d.Times < 4 {
+				t.Errorf("the decision is about %v of %q, made %d times", d.Shard, d.Keyspace, d.Times)
+			}
+		}
+	}
+	if kept != 1 {
+		t.Errorf("%d decisions to leave the edge:\n%s", kept, x.history())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/ops/output"
 	"github.com/cleavekv/cleave/internal/reshard/classify"
 	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
@@ -27,12 +28,24 @@ func keyText(k *node.Keyspace, at []byte) string {
 	return string(key)
 }
 
-// RemedyOf is what helps against a class beside what the balancer does, for whoever wrote the application. The keyspace of
+// mostly is the share of reads, or of writes, from which on advice for the other is left out: then they have most of the work,
+// even where each of the others takes twice as long.
+const mostly = 0.8
+
+// RemedyOf is what helps against a finding beside what the balancer does, for whoever wrote the application. The keyspace of
 // the shard, nil if it is not known, and the number of groups are what it makes an example of.
-func RemedyOf(c classify.Class, k *partition.Keyspace, groups int) string {
-	switch c {
+func RemedyOf(f *classify.Finding, k *partition.Keyspace, groups int) string {
+	switch f.Class {
 	case classify.HotKey:
-		return "unsplittable: one key. Read: let clients cache it (CLIENT TRACKING), or keep copies of it in several keys. Written: spread it over several keys (package counter, or a salt) and add them up when it is read"
+		const ofReads = "let clients cache it (CLIENT TRACKING), or keep copies of it in several keys"
+		const ofWrites = "spread it over several keys (package counter, or a salt) and add them up when it is read"
+		switch {
+		case f.Reads >= mostly:
+			return "unsplittable: one key, mostly read: " + ofReads
+		case f.Reads <= 1-mostly:
+			return "unsplittable: one key, mostly written: " + ofWrites
+		}
+		return "unsplittable: one key, read and written. Read: " + ofReads + ". Written: " + ofWrites
 	case classify.MovingEdge:
 		remedy := "each new key lies behind all others, so one shard gets all writes: begin the key with what spreads it, such as hash(id) or salt(16, id); cleave advise tells them apart on your data"
 		if layout := spreadLayout(k, groups); layout != "" {
@@ -44,7 +57,7 @@ func RemedyOf(c classify.Class, k *partition.Keyspace, groups int) string {
 	case classify.CrossShard:
 		return "keep what one transaction writes together under one key prefix or hash tag, so that it is in one shard"
 	case classify.Saturated:
-		return "the machine has no time left: no change of shards helps. Use fewer requests (pipelines, caches), or a larger machine"
+		return "the machine has no time left: no change of shards helps. Use fewer requests (pipelines, and caches for what is read), or a larger machine"
 	}
 	return ""
 }
@@ -118,6 +131,39 @@ func quoteShell(name string) string {
 	return name
 }
 
+// describeThrottle says whether the writers of a hot shard are limited, and why they are not; it is empty for what no
+// throttle is for. mu is held.
+func (b *Balancer) describeThrottle(f *classify.Finding) string {
+	s, ok := b.last.shard(f.Shard)
+	switch f.Class {
+	case classify.HotKey, classify.HotRange, classify.MovingEdge:
+	default:
+		ok = false
+	}
+	if !ok || f.Reads == 1 {
+		return ""
+	}
+	for _, t := range b.node.Throttles().List() {
+		if t.Shard == f.Shard {
+			return fmt.Sprintf("its writers are limited to %s a second", output.Count(int64(t.WritesPerSecond)))
+		}
+	}
+	k := b.tuning.throttle.WithDefaults()
+	wait, limit := b.last.groupWaits[s.Group], k.QueueWait
+	why := "it is not the one whose writers are limited first, or limits did not help"
+	switch {
+	case k.Off:
+		why = "hot-throttle is off"
+	case bool(b.tuning.manual):
+		why = "relief is manual"
+	case b.canChange(s, false):
+		why = "a change may relieve it"
+	case wait < limit:
+		why = fmt.Sprintf("one of a hundred writes of its group waits %s or more, and hot-queue-wait is %s", output.Seconds(wait.Seconds()), output.Seconds(limit.Seconds()))
+	}
+	return "its writers are not limited: " + why
+}
+
 // Remedy is [RemedyOf] a finding.
 func (b *Balancer) Remedy(f *classify.Finding) string {
 	var k *partition.Keyspace
@@ -126,7 +172,7 @@ func (b *Balancer) Remedy(f *classify.Finding) string {
 			k = &of.Keyspace
 		}
 	}
-	return RemedyOf(f.Class, k, len(b.node.Map().Groups()))
+	return RemedyOf(f, k, len(b.node.Map().Groups()))
 }
 
 // KeyText returns a key of a finding about a shard, as clients write it.

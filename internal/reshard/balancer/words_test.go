@@ -30,13 +30,13 @@ func TestRemedyOf_AMovingEdge_NamesALayoutThatSpreadsIt(t *testing.T) {
 		if c.want != "" {
 			want = "`cleave keyspace create orders-spread --range --layout '" + c.want + "'`"
 		}
-		got := RemedyOf(classify.MovingEdge, k, 3)
+		got := RemedyOf(&classify.Finding{Class: classify.MovingEdge}, k, 3)
 		if command := got[max(0, strings.Index(got+"`", "`")):]; command != want {
 			t.Errorf("%q: %s, want %s", c.used, command, want)
 		}
 	}
 	for _, k := range []*partition.Keyspace{nil, {ID: 1, Name: "h", Kind: partition.Hash}} {
-		if got := RemedyOf(classify.MovingEdge, k, 3); got == "" || strings.Contains(got, "`") {
+		if got := RemedyOf(&classify.Finding{Class: classify.MovingEdge}, k, 3); got == "" || strings.Contains(got, "`") {
 			t.Errorf("%v: %q", k, got)
 		}
 	}
@@ -50,4 +50,17 @@ func manyColumns(n int) string {
 		b.WriteByte(byte('a' + i%26))
 	}
 	return b.String()
+}
+
+// Advice follows what was measured: a key that is only written is not advised to be cached.
+func TestRemedyOf_AHotKey_IsForItsReadsOrItsWrites(t *testing.T) {
+	for _, c := range []struct {
+		reads         float64
+		cache, spread bool
+	}{{0, false, true}, {0.1, false, true}, {0.5, true, true}, {0.9, true, false}, {1, true, false}} {
+		got := RemedyOf(&classify.Finding{Class: classify.HotKey, Reads: c.reads}, nil, 3)
+		if strings.Contains(got, "CLIENT TRACKING") != c.cache || strings.Contains(got, "package counter") != c.spread {
+			t.Errorf("%v of reads: %s", c.reads, got)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cleavekv/cleave/internal/ops/output"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -102,6 +103,8 @@ type Finding struct {
 	Group partition.GroupID
 	// Key is the hottest key of HotKey, and what the keys of HotPrefix begin with.
 	Key []byte
+	// Reads is the share of reads among the operations of the shard, or of the key of HotKey.
+	Reads float64
 	// Evidence is the figures that the finding rests on, in words.
 	Evidence string
 }
@@ -173,6 +176,9 @@ func Classify(shards []ShardMeasures, machines []Machine, l Rules) (found []Find
 	for i := range shards {
 		if f := l.classifyShard(&shards[i], median, mean, works); f.Class != Even {
 			f.Shard, f.Group = shards[i].ID, shards[i].Group
+			if f.Class != HotKey {
+				f.Reads = shards[i].Reads / max(rates[i], 1e-9)
+			}
 			found = append(found, f)
 		}
 	}
@@ -192,7 +198,7 @@ func (l *Rules) classifyShard(s *ShardMeasures, median, mean float64, works map[
 		}
 		if len(s.TopKeys) > 0 && s.TopKeys[0].Share-s.TopKeys[0].Error >= l.KeyShare {
 			k := s.TopKeys[0]
-			return Finding{Class: HotKey, Key: k.Key, Evidence: fmt.Sprintf("%s; one key has %.0f %% of its operations, %.0f %% at least", why, 100*k.Share, 100*(k.Share-k.Error))}
+			return Finding{Class: HotKey, Key: k.Key, Reads: k.Reads, Evidence: fmt.Sprintf("%s; one key has %.0f %% of its operations, %.0f %% at least", why, 100*k.Share, 100*(k.Share-k.Error))}
 		}
 		if prefix, n, share := l.hotPrefix(s); n > 0 {
 			return Finding{Class: HotPrefix, Key: prefix, Evidence: fmt.Sprintf("%s; %d hot keys that are read begin alike, and have %.0f %% of its operations", why, n, 100*share)}
@@ -203,10 +209,10 @@ func (l *Rules) classifyShard(s *ShardMeasures, median, mean float64, works map[
 		return Finding{Class: HotRange, Evidence: why + "; no key has most of it"}
 	}
 	if l.MaxBytes > 0 && s.Bytes > l.MaxBytes && s.AtEnd < l.EdgeShare { // a shard with an edge may have more
-		return Finding{Class: Oversized, Evidence: fmt.Sprintf("it has %d bytes, a shard may have %d", s.Bytes, l.MaxBytes)}
+		return Finding{Class: Oversized, Evidence: fmt.Sprintf("it has %s, a shard may have %s", output.Bytes(s.Bytes), output.Bytes(l.MaxBytes))}
 	}
 	if s.AgeWindows >= l.Settled && mean > 0 && rate < mean*l.ColdShare && (l.MaxBytes == 0 || s.Bytes < l.MaxBytes/4) {
-		return Finding{Class: Cold, Evidence: fmt.Sprintf("%.3g operations a second, %.1f %% of the mean", rate, 100*rate/mean)}
+		return Finding{Class: Cold, Evidence: fmt.Sprintf("%s operations a second, %.1f %% of the mean", countOf(rate), 100*rate/mean)}
 	}
 	return Finding{}
 }
@@ -218,9 +224,9 @@ func (l *Rules) isHot(s *ShardMeasures, rate, median, groupWork float64) (hot bo
 	case s.Work < l.MinWork:
 		return false, ""
 	case rate >= l.TimesMedian*median && median > 0:
-		return true, fmt.Sprintf("%.3g operations a second, %.0f times the median", rate, rate/median)
+		return true, fmt.Sprintf("%s operations a second, %s times the median", countOf(rate), countOf(rate/median))
 	case median == 0:
-		return true, fmt.Sprintf("%.3g operations a second, and next to none for most others", rate)
+		return true, fmt.Sprintf("%s operations a second, and next to none for most others", countOf(rate))
 	case groupWork >= 0.8 && s.Work >= groupWork/2:
 		return true, fmt.Sprintf("it takes %.0f %% of the time of a group that has %.0f %% in use", 100*s.Work, 100*groupWork)
 	case s.QueueWait >= 0.005 && s.QueueWait >= 4*s.P99:
@@ -228,6 +234,9 @@ func (l *Rules) isHot(s *ShardMeasures, rate, median, groupWork float64) (hot bo
 	}
 	return false, ""
 }
+
+// countOf is a rate, or how many times something is, for people.
+func countOf(x float64) string { return output.Count(int64(math.Round(x))) }
 
 // hotPrefix finds the longest prefix that enough of the hottest keys share, if these are read far more than written.
 func (l *Rules) hotPrefix(s *ShardMeasures) (prefix []byte, n int, share float64) {
