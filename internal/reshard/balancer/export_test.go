@@ -40,6 +40,30 @@ func (b *Balancer) HasEdgeAfterSplit(left, right partition.ShardID) bool {
 	return w.edges[right].isMoving()
 }
 
+// LeaveEdge is what a shard with an edge is shown to be in the round after nothing is written there, and for how many such rounds
+// there is an edge.
+func LeaveEdge(work, reads float64) (left float64, isEdge bool, rounds int) {
+	e := &edge{share: 1, windows: edgeWindows}
+	w := &observer{edges: map[partition.ShardID]*edge{1: e.add(0, 0)}}
+	s := &distributor.Shard{Shard: partition.Shard{ID: 1}, Work: work}
+	w.describeEdge(s, heat.Rate{Reads: 1000 * reads, Writes: 1000 * (1 - reads)}, 1)
+	for rounds = 1; e != nil && rounds < 1000; rounds++ {
+		e = e.add(0, 0)
+	}
+	return s.Work, s.IsEdge, rounds
+}
+
+// IsNewShard reports whether a shard that was busy for some rounds counts as new.
+func IsNewShard(rounds int, writes float64, known bool) bool {
+	w := &observer{edges: map[partition.ShardID]*edge{}}
+	if known {
+		w.edges[1] = &edge{windows: edgeWindows}
+	}
+	s := &distributor.Shard{Shard: partition.Shard{ID: 1}}
+	w.describeEdge(s, heat.Rate{Writes: writes}, rounds)
+	return s.IsNew
+}
+
 // OverheadOf is how much work an operation counts beside its execution in a process that uses so many processors.
 func OverheadOf(used float64, rates map[partition.ShardID]heat.Rate) float64 {
 	return (&observer{used: used}).overheadOf(rates)

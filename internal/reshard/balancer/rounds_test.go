@@ -3,6 +3,7 @@ package balancer_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -335,6 +336,52 @@ func TestBalancer_SplitOfAMovingEdge_RightPieceHasIt(t *testing.T) {
 	x.split()
 	if !x.b.HasEdgeAfterSplit(x.shard("a"), x.shard("z")) {
 		t.Error("the right piece of a moving edge has none")
+	}
+}
+
+// An edge at which nothing is written for long is none; before that it has left the shard, and the work that it had.
+func TestBalancer_EdgeThatHasMovedOn_IsForgotten(t *testing.T) {
+	work, isEdge, rounds := balancer.LeaveEdge(0.8, 0.25)
+	if math.Abs(work-0.2) > 1e-9 || !isEdge {
+		t.Errorf("a shard of which a fourth is read has the work %v when its edge has left it; an edge: %v", work, isEdge)
+	}
+	if rounds < 10 || rounds > 100 {
+		t.Errorf("the edge is forgotten after %d rounds", rounds)
+	}
+}
+
+// A shard that has just become busy is not known to have no edge, for some rounds.
+func TestBalancer_NewlyBusyShard_IsNewForSomeRounds(t *testing.T) {
+	for _, c := range []struct {
+		rounds int
+		writes float64
+		known  bool
+		want   bool
+	}{{1, 100, false, true}, {4, 100, false, true}, {20, 100, false, false}, {0, 100, false, false}, {1, 0, false, false}, {1, 100, true, false}} {
+		if got := balancer.IsNewShard(c.rounds, c.writes, c.known); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// A shard above the knob is split, however few bytes there are in all.
+func TestBalancer_ShardAboveMaxBytes_IsSplit(t *testing.T) {
+	x := newStillBed(t, "")
+	if err := x.b.SetKnobs(t.Context(), map[string]string{"shard-max-bytes": "2000000", "shard-min-bytes": "500000"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3000 {
+		if err := x.k.Set(t.Context(), fmt.Appendf(nil, "row:%06d", i), make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.now += 10 * time.Hour
+	if err := x.b.Round(t.Context(), false, nil, func(v *distributor.Situation) { v.Now = x.now }); err != nil {
+		t.Fatal(err)
+	}
+	x.waitForJobs()
+	if x.decided("split") != 1 || x.shard("row:000000") == x.shard("row:002999") {
+		t.Errorf("3 MB are in one shard:\n%s", x.history())
 	}
 }
 
