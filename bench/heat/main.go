@@ -50,9 +50,11 @@ func run(o options, stdout, progress io.Writer) error {
 	fmt.Fprintf(&text, "# Heat and its relief\n\n%s, %d processors, %s, %s. Commit\n%s, by `go run ./heat`, on %s.\n\n"+
 		"Each story has a stock server of its own, with no setting but where it listens and `appendfsync everysec`; load and\n"+
 		"server share the processors. *Before* is the mean of %s with relief off, *after* the mean of as long once the map has\n"+
-		"been still for %s. Shares are those of the busiest group, by work.\n\n"+
+		"been still for %s. Shares are those of the busiest group, by work. A load that adds keys all the time is measured again\n"+
+		"after %s of relief, and played once more with relief off, measured at the same times: a store that grows gets slower\n"+
+		"by itself.\n\n"+
 		"| story | found as | found after | share of the busiest group, before → after | operations a second, before → after | changes of the map |\n|---|---|--:|--:|--:|---|\n",
-		m.CPU, m.Cores, m.OS, m.Go, report.Commit(), time.Now().UTC().Format("2006-01-02"), measureTime, stillTime)
+		m.CPU, m.Cores, m.OS, m.Go, report.Commit(), time.Now().UTC().Format("2006-01-02"), measureTime, stillTime, growTime)
 	var notes strings.Builder
 	for _, s := range stories() {
 		if !strings.Contains(s.name, o.only) {
@@ -62,6 +64,11 @@ func run(o options, stdout, progress io.Writer) error {
 		r, err := play(o.binary, dir, s, progress)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if s.grows {
+			if err := playControl(o.binary, dir, s, &r); err != nil {
+				return fmt.Errorf("%s, with relief off: %w", s.name, err)
+			}
 		}
 		fmt.Fprintf(&text, "| %s | %s | %.1f s | %.0f %% → %.0f %% | %.0f → %.0f (%.2fx) | %s |\n",
 			s.name, r.class, r.found.Seconds(), 100*r.shareBefore, 100*r.shareAfter, r.opsBefore, r.opsAfter, r.opsAfter/r.opsBefore, r.changes)

@@ -60,7 +60,7 @@ func measureNeighbours(binary, dir string, progress io.Writer) (lines []string, 
 	if err := line("beside the hot shard, relief off"); err != nil {
 		return nil, err
 	}
-	if err := st.setRelief("auto"); err != nil {
+	if err := st.setKnob("relief", "auto"); err != nil {
 		return nil, err
 	}
 	stop := make(chan struct{}) // the neighbours go on, or nobody waits

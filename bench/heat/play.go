@@ -50,7 +50,7 @@ func startStage(binary, dir string, s story) (*stage, error) {
 		err = st.post("/keyspaces/create", map[string]any{"name": s.keyspace, "kind": "range"})
 	}
 	if err == nil {
-		err = st.setRelief("manual")
+		err = st.setKnob("relief", "manual")
 	}
 	if err != nil {
 		st.server.Stop()
@@ -101,17 +101,23 @@ func play(binary, dir string, s story, progress io.Writer) (r result, err error)
 	if r.opsBefore, r.shareBefore, err = st.measure(); err != nil {
 		return r, err
 	}
-	if err := st.setRelief("auto"); err != nil {
+	if err := st.setKnob("relief", "auto"); err != nil {
 		return r, err
 	}
-	took, err := st.waitStill()
-	if err != nil {
-		return r, err
+	if s.grows {
+		time.Sleep(growTime) // shards are split for their size all the time
+		r.notes = append(r.notes, fmt.Sprintf("Measured again after %.0f s of relief.", growTime.Seconds()))
+	} else {
+		took, err := st.waitStill()
+		if err != nil {
+			return r, err
+		}
+		r.notes = append(r.notes, fmt.Sprintf("%.0f s from the begin of relief to the last change of the map.", took.Seconds()))
 	}
+	r.afterAt = time.Since(began)
 	if r.opsAfter, r.shareAfter, err = st.measure(); err != nil {
 		return r, err
 	}
-	r.notes = append(r.notes, fmt.Sprintf("%.0f s from the begin of relief to the last change of the map.", took.Seconds()))
 	if err := st.describe(&r); err != nil {
 		return r, err
 	}
@@ -124,6 +130,29 @@ func play(binary, dir string, s story, progress io.Writer) (r result, err error)
 		r.notes = append(r.notes, note)
 	}
 	return r, nil
+}
+
+// playControl plays a story on a new server with relief off all the time, and measures it when the story itself was
+// measured: a store that grows for as long gets slower by itself.
+func playControl(binary, dir string, s story, r *result) (err error) {
+	st, err := startStage(binary, dir, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = st.end(err) }()
+	began := time.Now()
+	st.begin(s)
+	for _, m := range []struct {
+		at  time.Duration
+		ops *float64
+	}{{r.found, &r.controlBefore}, {r.afterAt, &r.controlAfter}} {
+		time.Sleep(m.at - time.Since(began))
+		if *m.ops, _, err = st.measure(); err != nil {
+			return err
+		}
+	}
+	r.notes = append(r.notes, fmt.Sprintf("The same with relief off, at the same times: %.0f → %.0f operations a second (%.2fx).", r.controlBefore, r.controlAfter, r.controlAfter/r.controlBefore))
+	return nil
 }
 
 // load sends requests on a connection of its own until the stage is stopped.
@@ -240,8 +269,8 @@ func (st *stage) post(path string, request any) error {
 	return nil
 }
 
-func (st *stage) setRelief(to string) error {
-	return st.post("/knobs/set", map[string]any{"values": map[string]string{"relief": to}})
+func (st *stage) setKnob(name, value string) error {
+	return st.post("/knobs/set", map[string]any{"values": map[string]string{name: value}})
 }
 
 // waitFound waits until the class of the story is found.
@@ -332,6 +361,9 @@ func (st *stage) describe(r *result) error {
 	said := map[string]bool{}
 	for _, d := range all {
 		if d.Change != "keep" {
+			if d.Change == "split" && d.Reason == "it is larger than a shard may be" {
+				d.Change = "split for its size"
+			}
 			counts[d.Change]++
 			if d.Outcome == "did not help" || d.Outcome == "refused" {
 				counts[d.Outcome]++
@@ -352,7 +384,7 @@ func (st *stage) describe(r *result) error {
 		r.notes = append(r.notes, note+".")
 	}
 	var parts []string
-	for _, c := range []string{"split", "move", "merge", "throttle", "did not help", "refused"} {
+	for _, c := range []string{"split", "split for its size", "move", "merge", "throttle", "did not help", "refused"} {
 		if counts[c] > 0 {
 			parts = append(parts, fmt.Sprintf("%s: %d", c, counts[c]))
 		}

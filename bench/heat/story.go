@@ -22,6 +22,8 @@ type story struct {
 	// class is what is to be found. quiet stories end with a wait for the map to be as small as before.
 	class string
 	quiet bool
+	// grows is a load that adds keys all the time: it is compared with the same on a server with relief off.
+	grows bool
 }
 
 const (
@@ -34,6 +36,8 @@ const (
 	stillTime   = 15 * time.Second
 	maxRelief   = 3 * time.Minute
 	maxFind     = time.Minute
+	// growTime is for how long a load that grows has relief before it is measured again.
+	growTime = 90 * time.Second
 	// maxQuiet is the longest wait for pieces to be merged again: shards stay for two minutes after each change.
 	maxQuiet = 8 * time.Minute
 )
@@ -61,7 +65,7 @@ func stories() []story {
 			request: func(r *rand.Rand, _ int, b []byte) []byte { return set(b, fmt.Sprintf("session:%08d", r.IntN(20_000))) },
 		},
 		{
-			name: "ids in the order of time", keyspace: "orders", class: "moving edge",
+			name: "ids in the order of time", keyspace: "orders", class: "moving edge", grows: true,
 			about:   "SET of keys that grow, in a range keyspace.",
 			request: func(_ *rand.Rand, _ int, b []byte) []byte { return set(b, fmt.Sprintf("order:%016d", clock.Add(1))) },
 		},
@@ -120,6 +124,9 @@ type result struct {
 	found                   time.Duration
 	shareBefore, shareAfter float64
 	opsBefore, opsAfter     float64
-	changes                 string
-	notes                   []string
+	// afterAt is when the load had gone on for so long that it was measured again. The control was measured at the same times.
+	afterAt                     time.Duration
+	controlBefore, controlAfter float64
+	changes                     string
+	notes                       []string
 }

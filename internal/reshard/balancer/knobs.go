@@ -56,7 +56,7 @@ var knobTable = []knobField{
 	{"max-moves", "how many moves a round plans at most", func(t *tuning) any { return &t.knobs.MaxMoves }},
 	{"max-jobs", "how many jobs are under way at most", func(t *tuning) any { return &t.knobs.MaxJobs }},
 	{"max-pieces", "how many pieces a shard is split into at once at most", func(t *tuning) any { return &t.knobs.MaxPieces }},
-	{"max-edge-splits", "how often a keyspace is split for load in an hour where writes come in the order of time", func(t *tuning) any { return &t.knobs.MaxEdgeSplits }},
+	{"max-edge-splits", "how often a keyspace is split for load in an hour where writes come in the order of time, and reads have most of the work", func(t *tuning) any { return &t.knobs.MaxEdgeSplits }},
 	{"settle", "for how long a group is left alone after a change, until its effect is seen", func(t *tuning) any { return &t.knobs.Settle }},
 	{"residence", "for how long a shard stays where it was moved to", func(t *tuning) any { return &t.knobs.Residence }},
 	{"payback", "within this time a change must save more work than it costs", func(t *tuning) any { return &t.knobs.Payback }},

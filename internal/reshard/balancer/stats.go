@@ -38,11 +38,11 @@ type ChangeOutcome struct {
 func AllOutcomes() (all []ChangeOutcome) {
 	all = append(all, ChangeOutcome{"keep", Kept}, ChangeOutcome{"throttle", Kept}, ChangeOutcome{"throttle", Refused})
 	for _, change := range []string{"split", "move", "merge"} {
-		for _, o := range []ReliefOutcome{Running, Done, Helped, DidNotHelp, Refused} {
+		for _, o := range []ReliefOutcome{Running, Done, Refused} {
 			all = append(all, ChangeOutcome{change, o})
 		}
 	}
-	return all
+	return append(all, ChangeOutcome{"move", Helped}, ChangeOutcome{"move", DidNotHelp})
 }
 
 // loopStats collects LoopStats. It has a lock of its own: a round that hangs holds the others, and must be seen.

@@ -27,8 +27,8 @@ type Knobs struct {
 	MaxMoves, MaxJobs int
 	// MaxPieces is how many pieces a shard is split into at once at most. Default 4.
 	MaxPieces int
-	// MaxEdgeSplits is how often a shard is split for load where writes come in the order of time: each new last piece
-	// gets all of them. Default 3.
+	// MaxEdgeSplits is how often a keyspace is split for load in an hour where writes come in the order of time and reads
+	// have most of the work: they may move on with the writes. Default 3.
 	MaxEdgeSplits int
 	// Settle is how long rates need to show a change: for so long after one, a group is left alone. Default 5 s.
 	Settle time.Duration
