@@ -136,7 +136,7 @@ var purePackages = []string{
 	"route", "key", "affinity", "partition", "heat", "saga/machine",
 	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover", "internal/reshard/distributor", "internal/reshard/classify", "internal/shard/ratekeeper",
 	"internal/testkit/check", "internal/shard/index", "internal/patterns/splitcount", "internal/patterns/delivery", "internal/patterns/watchbuffer", "internal/patterns/freshness",
-	"internal/throttle",
+	"internal/throttle", "internal/ops/output",
 }
 
 // impurePackages lie in the folder of a pure package and use it; they measure, or drive what it
