@@ -53,6 +53,13 @@ func LeaveEdge(work, reads float64) (left float64, isEdge bool, rounds int) {
 	return s.Work, s.IsEdge, rounds
 }
 
+// DescribeThrottle says whether the writers of a shard that was found are limited, and why not.
+func (b *Balancer) DescribeThrottle(f classify.Finding) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.describeThrottle(&f)
+}
+
 // IsNewShard reports whether a shard that was busy for some rounds counts as new.
 func IsNewShard(rounds int, writes float64, known bool) bool {
 	w := &observer{edges: map[partition.ShardID]*edge{}}

@@ -385,6 +385,41 @@ func TestBalancer_ShardAboveMaxBytes_IsSplit(t *testing.T) {
 	}
 }
 
+// Of a hot shard it is said why its writers are not limited.
+func TestBalancer_Plan_SaysWhyWritersAreNotLimited(t *testing.T) {
+	x := newStillBed(t, "")
+	hot := classify.Finding{Class: classify.HotKey, Shard: x.shard("a")}
+	x.work[hot.Shard] = 0.8
+	want := func(words string) {
+		t.Helper()
+		if got := x.b.DescribeThrottle(hot); !strings.Contains(got, words) {
+			t.Errorf("%q, want %q", got, words)
+		}
+	}
+	x.round(false) // its rates are not known for long enough
+	want("a change may relieve it")
+	x.cut = nil
+	x.round(false)
+	want("hot-queue-wait is 2.0 ms")
+	for knob, words := range map[string]string{"hot-throttle=off": "hot-throttle is off", "relief=manual": "relief is manual"} {
+		name, value, _ := strings.Cut(knob, "=")
+		if err := x.b.SetKnobs(t.Context(), map[string]string{name: value}); err != nil {
+			t.Fatal(err)
+		}
+		want(words)
+		if err := x.b.SetKnobs(t.Context(), map[string]string{name: ""}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nodeOf(x.db).Throttles().Set(hot.Shard, 1234, "a test", time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	want("its writers are limited to 1,234 a second")
+	if hot.Reads = 1; x.b.DescribeThrottle(hot) != "" {
+		t.Error("it is said of a shard that is only read")
+	}
+}
+
 // What the process uses beside what was timed is shared by operations, up to what requests cost at most.
 func TestBalancer_Overhead_IsSharedByOperations(t *testing.T) {
 	rates := map[partition.ShardID]heat.Rate{1: {Reads: 30_000, Service: 0.1}, 2: {Writes: 10_000, Service: 0.1}}

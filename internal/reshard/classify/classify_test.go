@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/cleavekv/cleave/heat"
@@ -235,6 +236,32 @@ func TestClassify_LittleLoad_IsNotHot(t *testing.T) {
 		shards := []ShardMeasures{{ID: 1, Group: 1, Writes: 1}, {ID: 2, Group: 1, Writes: 1}, {ID: 3, Group: 1, Writes: 50, Work: c.work}}
 		if got := Classify(shards, nil, Rules{}); len(got) != c.found {
 			t.Errorf("with a work of %v: %+v", c.work, got)
+		}
+	}
+}
+
+// A finding says which share is read, of its key if it is about one, and writes figures as people read them.
+func TestClassify_Finding_HasItsReadsAndPlainFigures(t *testing.T) {
+	for _, c := range []struct {
+		keys []KeyShare
+		want float64
+	}{{nil, 0.25}, {[]KeyShare{{Key: []byte("k"), Share: 0.9, Reads: 0.125}}, 0.125}} {
+		shards := []ShardMeasures{{ID: 1, Writes: 10}, {ID: 2, Writes: 10}, {ID: 3, Reads: 1_000_000, Writes: 3_000_000, Work: 0.5, TopKeys: c.keys}}
+		got := Classify(shards, nil, Rules{})
+		if len(got) != 1 || got[0].Reads != c.want || !strings.HasPrefix(got[0].Evidence, "4,000,000 operations a second, 400,000 times the median") {
+			t.Errorf("%+v, want %v of reads", got, c.want)
+		}
+	}
+}
+
+// A shard with a moving edge may have more bytes than others.
+func TestClassify_LargeShardWithAnEdge_IsNotOversized(t *testing.T) {
+	for _, c := range []struct {
+		atEnd float64
+		found int
+	}{{0, 1}, {0.9, 0}} {
+		if got := Classify([]ShardMeasures{{ID: 1, Bytes: 2e6, AtEnd: c.atEnd}}, nil, Rules{MaxBytes: 1e6}); len(got) != c.found {
+			t.Errorf("with %v of its writes at its edge: %+v", c.atEnd, got)
 		}
 	}
 }

@@ -73,6 +73,23 @@ func TestPlanner_MovingEdge_IsNamed(t *testing.T) {
 	}
 }
 
+// A shard with an edge of which reads have most of the work is split a few times at most: they may move on as well.
+func TestPlanner_EdgeWithReads_IsNotSplitForEver(t *testing.T) {
+	w := newWorld(t, Knobs{}, 4, 1, 4000)
+	w.isEdge, w.edgeWork = true, 0.4
+	for step := range 40 {
+		clear(w.work)
+		at := 3000 + step*20
+		for i := range 20 {
+			w.work[at+i] = 0.04
+		}
+		w.run(10 * time.Second)
+	}
+	if n := w.actions[Split]; w.reasons[MovingEdge] == 0 || n == 0 || n > 3 {
+		t.Errorf("%d splits, reasons %v\n%s", n, w.reasons, strings.Join(w.log, "\n"))
+	}
+}
+
 // What a moving edge leaves behind are full shards: there are as many splits as that takes, and no more.
 func TestPlanner_MovingEdge_LeavesFullShardsBehind(t *testing.T) {
 	const largest, rowBytes, seconds = 40_000_000, 100_000, 600

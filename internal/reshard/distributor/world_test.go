@@ -35,11 +35,12 @@ type world struct {
 	size   int64
 	groups int
 	// isEdge is a moving edge in the last shard, and filled how many keys there are of it: 0 for all.
-	isEdge bool
-	filled int
-	shards []worldShard
-	nextID partition.ShardID
-	jobs   []worldJob
+	isEdge   bool
+	edgeWork float64 // the share of work at the edge
+	filled   int
+	shards   []worldShard
+	nextID   partition.ShardID
+	jobs     []worldJob
 	// counts are the proposals by change and reason.
 	actions map[Change]int
 	reasons map[Reason]int
@@ -64,7 +65,7 @@ func newWorld(t worldTest, k Knobs, groups, shardsPerGroup, keys int) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, planner: p, rng: rand.New(rand.NewPCG(1, 2)), work: make([]float64, keys), size: 100, groups: groups, nextID: 1, step: time.Second,
+	w := &world{t: t, planner: p, rng: rand.New(rand.NewPCG(1, 2)), work: make([]float64, keys), size: 100, groups: groups, nextID: 1, step: time.Second, edgeWork: 1,
 		actions: map[Change]int{}, reasons: map[Reason]int{}}
 	n := groups * shardsPerGroup
 	for i := range n {
@@ -120,7 +121,7 @@ func (w *world) view() Situation {
 		x := Shard{Keyspace: 1, Bytes: w.bytesOf(s), Work: s.rate,
 			Shard: partition.Shard{ID: s.id, Group: s.group, Span: partition.Span{Start: toPosition(s.start), End: toPosition(s.end)}}}
 		if x.IsEdge = w.isEdge && i == len(w.shards)-1; x.IsEdge {
-			x.EdgeWork = 1
+			x.EdgeWork = w.edgeWork
 		}
 		x.IsBusy = slices.ContainsFunc(w.jobs, func(j worldJob) bool { return j.Shard == s.id || j.With == s.id })
 		x.Cuts = w.cutsOf(s, sum)
