@@ -57,6 +57,14 @@ const (
 	hotKeyShare = 0.5
 )
 
+// edgePieces is how many pieces a shard with a moving edge is split into for its size: cuts by size are halves and quarters.
+func (k *Knobs) edgePieces() int {
+	if k.MaxPieces < 4 {
+		return 2
+	}
+	return 4
+}
+
 // MaxShardBytes is the size above which shards are split in a database of so many bytes: few for a small one, and
 // many for a large one, none larger than 500 MB.
 func MaxShardBytes(all int64) int64 {

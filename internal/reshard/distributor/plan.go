@@ -223,7 +223,7 @@ func (p *Planner) MaxBytes(shards []Shard) int64 {
 // a split are nearly full.
 func (p *Planner) GrowthLimit(s *Shard, largest int64) int64 {
 	if s.IsEdge {
-		return int64(fullPiece * float64(p.knobs.MaxPieces) * float64(largest))
+		return int64(fullPiece * float64(p.knobs.edgePieces()) * float64(largest))
 	}
 	return largest
 }
@@ -427,6 +427,9 @@ func (r *round) splitLarge() {
 			return
 		}
 		pieces := min(max(2, int((2*s.Bytes+largest-1)/largest)), r.knobs.MaxPieces)
+		if s.IsEdge {
+			pieces = r.knobs.edgePieces()
+		}
 		at := pickCuts(s.Cuts, pieces, func(c SplitPoint) float64 { return c.Bytes }, float64(r.knobs.MinShardBytes)/2/float64(s.Bytes))
 		if len(at) == 0 {
 			r.keep(Proposal{Reason: NoCut, Shard: s.ID, Group: s.Group})

@@ -93,8 +93,11 @@ func TestPlanner_EdgeWithReads_IsNotSplitForEver(t *testing.T) {
 // What a moving edge leaves behind are full shards: there are as many splits as that takes, and no more.
 func TestPlanner_MovingEdge_LeavesFullShardsBehind(t *testing.T) {
 	const largest, rowBytes, seconds = 40_000_000, 100_000, 600
-	for _, perSecond := range []int{2, 20, 100} { // up to a quarter of a shard
-		w := newWorld(t, Knobs{MaxShardBytes: largest}, 2, 1, seconds*perSecond+1)
+	for _, c := range []struct{ perSecond, maxPieces, splits int }{ // up to a quarter of a shard in a second
+		{2, 4, 2}, {20, 4, 2}, {100, 4, 2}, {20, 2, 1}, {20, 3, 1}, {20, 16, 2},
+	} {
+		perSecond := c.perSecond
+		w := newWorld(t, Knobs{MaxShardBytes: largest, MaxPieces: c.maxPieces}, 2, 1, seconds*perSecond+1)
 		w.size, w.isEdge, w.filled = rowBytes, true, 1
 		w.shards[0].end, w.shards[1].start = 1, 1 // all keys come in the last shard
 		for range seconds {
@@ -106,8 +109,8 @@ func TestPlanner_MovingEdge_LeavesFullShardsBehind(t *testing.T) {
 			w.run(time.Second)
 		}
 		written := seconds * perSecond * rowBytes
-		if most := written/(2*largest) + 1; w.actions[Split] > most || w.actions[Move]+w.actions[Merge] > 0 {
-			t.Errorf("%d splits for %d MB, want %d at most, and %d other changes\n%s", w.actions[Split], written/1e6, most, len(w.log)-w.actions[Split], strings.Join(w.log, "\n"))
+		if most := written/(c.splits*largest*3/4) + 1; w.actions[Split] > most || w.actions[Move]+w.actions[Merge] > 0 {
+			t.Errorf("%d splits for %d MB, want %d at most, of up to %d pieces, and %d other changes\n%s", w.actions[Split], written/1e6, most, c.maxPieces, len(w.log)-w.actions[Split], strings.Join(w.log, "\n"))
 		}
 		behind := w.shards[1 : len(w.shards)-1]
 		for _, s := range behind {
