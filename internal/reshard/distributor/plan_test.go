@@ -92,9 +92,9 @@ func TestPlanner_EdgeWithReads_IsNotSplitForEver(t *testing.T) {
 
 // What a moving edge leaves behind are full shards: there are as many splits as that takes, and no more.
 func TestPlanner_MovingEdge_LeavesFullShardsBehind(t *testing.T) {
-	const largest, rowBytes, seconds = 40_000_000, 100_000, 600
+	const largest, rowBytes, seconds = 40_000_000, 500_000, 600
 	for _, c := range []struct{ perSecond, maxPieces, splits int }{ // up to a quarter of a shard in a second
-		{2, 4, 2}, {20, 4, 2}, {100, 4, 2}, {20, 2, 1}, {20, 3, 1}, {20, 16, 2},
+		{1, 4, 2}, {4, 4, 2}, {20, 4, 2}, {4, 2, 1}, {4, 3, 1}, {4, 16, 2},
 	} {
 		perSecond := c.perSecond
 		w := newWorld(t, Knobs{MaxShardBytes: largest, MaxPieces: c.maxPieces}, 2, 1, seconds*perSecond+1)
