@@ -128,26 +128,35 @@ func newDecisionCommand() *cobra.Command {
 }
 
 func newDecisionListCommand() *cobra.Command {
-	var shard uint64
-	var limit int
+	var f api.DecisionFilter
+	var since string
 	return listCommand[api.Decision]{
 		use: "list", short: "List the decisions, the newest first",
 		example: "  cleave decision list\n  cleave decision list --shard 7 -o json",
 		rows: func(ctx context.Context, c *api.Client, _ []string) ([]api.Decision, string, error) {
-			rows, err := c.Decisions(ctx, shard, limit)
+			var err error
+			if f.Since, err = parseTimeFlag("--since", since, time.Now()); err != nil {
+				return nil, "", usageError{err}
+			}
+			rows, err := c.Decisions(ctx, f)
 			return rows, "", err
 		},
 		columns: decisionColumns, emptyText: "nothing was decided: no shard was hot, too large or cold",
 	}.toCobra(func(cmd *cobra.Command) {
-		cmd.Flags().Var(idFlag{"shard", &shard}, "shard", "only those about a shard, or its group")
-		cmd.Flags().IntVar(&limit, "limit", 20, "how `many` at most")
-		completeMissingFlags(cmd, map[string]cobra.CompletionFunc{"shard": completeShards})
+		cmd.Flags().Var(idFlag{"shard", &f.Shard}, "shard", "only those about a shard, or its group")
+		cmd.Flags().StringVar(&f.Class, "class", "", "only those about what is of a class, such as 'hot key'")
+		cmd.Flags().StringVar(&since, "since", "", "only those that were made since then: how long ago, such as 30m,\nor a `time` such as 14:30")
+		cmd.Flags().IntVar(&f.N, "limit", 20, "how `many` at most")
+		completeMissingFlags(cmd, map[string]cobra.CompletionFunc{
+			"shard": completeShards, "class": cobra.FixedCompletions([]string{"hot key", "hot range", "moving edge", "hot prefix", "cross-shard contention", "oversized", "cold", "saturated"}, cobra.ShellCompDirectiveNoFileComp),
+		})
 	})
 }
 
 var decisionColumns = []output.Column[api.Decision]{
-	{Head: "last", Cell: func(d api.Decision) string { return d.Last.Local().Format(time.DateTime) }},
-	{Head: "times", Right: true, Cell: func(d api.Decision) string { return fmt.Sprint(d.Times) }, DropPriority: 1},
+	{Head: "first", Cell: func(d api.Decision) string { return d.Time.Local().Format(timeLayout) }, DropPriority: 1},
+	{Head: "last", Cell: func(d api.Decision) string { return d.Last.Local().Format(timeLayout) }},
+	{Head: "times", Right: true, Cell: func(d api.Decision) string { return output.Count(d.Times) }},
 	{Head: "class", Cell: func(d api.Decision) string { return formatOrDash(d.Class) }, DropPriority: 2},
 	{Head: "decision", Cell: func(d api.Decision) string { return formatDecision(&d) }, CutPriority: 1},
 	{Head: "outcome", Cell: func(d api.Decision) string { return d.Outcome }},

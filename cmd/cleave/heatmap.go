@@ -323,7 +323,7 @@ func formatHeatValue(metric string, v float64) string {
 	case api.MetricBytesIn, api.MetricBytesOut:
 		return output.Bytes(uint64(v)) + "/s"
 	}
-	return formatRate(v) + "/s"
+	return output.Rate(v) + "/s"
 }
 
 func newProfileCommand() *cobra.Command {
@@ -383,7 +383,7 @@ type hotPrefix struct {
 var prefixColumns = []output.Column[hotPrefix]{
 	{Head: "keyspace", Cell: func(p hotPrefix) string { return formatOrDash(p.Keyspace) }},
 	{Head: "keys", Cell: formatPrefix, CutPriority: 1},
-	{Head: "a second", Right: true, Cell: func(p hotPrefix) string { return formatRate(p.PerSecond) }},
+	{Head: "a second", Right: true, Cell: func(p hotPrefix) string { return output.Rate(p.PerSecond) }},
 	{Head: "of all", Right: true, Cell: func(p hotPrefix) string { return formatPercent(p.Share) }, Bar: func(p hotPrefix) float64 { return p.Share }},
 }
 

@@ -60,7 +60,7 @@ func formatMeasure(by string, n float64) string {
 	case api.ByTime:
 		return formatBusy(n)
 	}
-	return formatRate(n)
+	return output.Rate(n)
 }
 
 // maxKeyWidth is how much of a key a table has: names of clients and addresses have to fit beside it.
@@ -75,7 +75,7 @@ var hotKeyColumns = []output.Column[api.HotKey]{
 	}},
 	{Head: "keyspace", Cell: func(k api.HotKey) string { return formatOrDash(k.Keyspace) }, CutPriority: 2, DropPriority: 5},
 	{Head: "shard", Right: true, Cell: func(k api.HotKey) string { return fmt.Sprint(k.Shard) }, DropPriority: 1},
-	{Head: "ops/s", Right: true, Cell: func(k api.HotKey) string { return formatRate(k.ReadsPerSecond + k.WritesPerSecond) }},
+	{Head: "ops/s", Right: true, Cell: func(k api.HotKey) string { return output.Rate(k.ReadsPerSecond + k.WritesPerSecond) }},
 	{Head: "±", Right: true, Cell: func(k api.HotKey) string {
 		return fmt.Sprintf("%.0f %%", math.Min(999, 100*(k.Error+2*k.Deviation)/math.Max(k.Count, 1e-12)))
 	}},

@@ -217,7 +217,7 @@ func writeKeyFacts(e *api.Explanation, line func(name, format string, args ...an
 		line("expires", "in %s", output.Seconds(*e.ExpiresSeconds))
 	}
 	if h := e.Heat; h != nil {
-		line("heat", "%s operations a second ± %s, %s of all, %s of its shard; %s by %s", formatRate(h.PerSecond), formatRate((h.Error+2*h.Deviation)*h.PerSecond/h.Count),
+		line("heat", "%s operations a second ± %s, %s of all, %s of its shard; %s by %s", output.Rate(h.PerSecond), output.Rate((h.Error+2*h.Deviation)*h.PerSecond/h.Count),
 			formatPercent(h.ShareOfAll), formatPercent(h.ShareOfShard), formatNames(h.Commands), formatNames(h.Clients))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,14 +43,11 @@ var shardColumns = []output.Column[api.Shard]{
 	{Head: "store", Right: true, Cell: func(s api.Shard) string { return fmt.Sprint(s.Store) }, DropPriority: 2},
 	{Head: "rows", Right: true, Cell: func(s api.Shard) string { return formatEstimate(output.Count(s.Rows)) }, DropPriority: 1},
 	{Head: "bytes", Right: true, Cell: func(s api.Shard) string { return formatEstimate(output.Bytes(s.Bytes)) }, Bar: func(s api.Shard) float64 { return s.Share }},
-	{Head: "reads/s", Right: true, Cell: func(s api.Shard) string { return formatRate(s.Load.ReadsPerSecond) }},
-	{Head: "writes/s", Right: true, Cell: func(s api.Shard) string { return formatRate(s.Load.WritesPerSecond) }},
+	{Head: "reads/s", Right: true, Cell: func(s api.Shard) string { return output.Rate(s.Load.ReadsPerSecond) }},
+	{Head: "writes/s", Right: true, Cell: func(s api.Shard) string { return output.Rate(s.Load.WritesPerSecond) }},
 	{Head: "busy", Right: true, Cell: func(s api.Shard) string { return formatBusy(s.Load.Busy) }},
 	{Head: "job", Cell: func(s api.Shard) string { return s.Job }},
 }
-
-// formatRate is how often something happens in a second.
-func formatRate(perSecond float64) string { return output.Count(int64(math.Round(perSecond))) }
 
 // formatBusy is how much of a processor's time something takes, in percent.
 func formatBusy(busy float64) string { return fmt.Sprintf("%.0f %%", 100*busy) }
@@ -233,8 +229,8 @@ var groupColumns = []output.Column[api.Group]{
 	{Head: "shards", Right: true, Cell: func(g api.Group) string { return output.Count(g.Shards) }},
 	{Head: "rows", Right: true, Cell: func(g api.Group) string { return formatEstimate(output.Count(g.Rows)) }},
 	{Head: "bytes", Right: true, Cell: func(g api.Group) string { return formatEstimate(output.Bytes(g.Bytes)) }},
-	{Head: "reads/s", Right: true, Cell: func(g api.Group) string { return formatRate(g.Load.ReadsPerSecond) }},
-	{Head: "writes/s", Right: true, Cell: func(g api.Group) string { return formatRate(g.Load.WritesPerSecond) }},
+	{Head: "reads/s", Right: true, Cell: func(g api.Group) string { return output.Rate(g.Load.ReadsPerSecond) }},
+	{Head: "writes/s", Right: true, Cell: func(g api.Group) string { return output.Rate(g.Load.WritesPerSecond) }},
 	{Head: "commands", Right: true, Cell: func(g api.Group) string { return output.Count(g.Commands) }, DropPriority: 1},
 	{Head: "waiting", Right: true, Cell: func(g api.Group) string { return output.Count(g.QueueDepth) }},
 	{Head: "p99", Right: true, Cell: func(g api.Group) string { return output.Seconds(g.ServiceP99Seconds) }},

@@ -103,20 +103,17 @@ func formatStatus(s api.Status, width int) string {
 	if s.Verdict == api.Healthy {
 		verdict = s.Verdict
 	}
-	what := "nothing to do"
-	if n := len(s.Findings); n > 0 {
-		what = output.Plural(n, "finding")
+	fmt.Fprintf(&b, "%s\n", formatVerdict(verdict, len(s.Findings)))
+	lines := 2
+	if len(s.Findings) >= maxStatusFindings {
+		lines = 1
 	}
-	fmt.Fprintf(&b, "%s: %s\n", verdict, what)
 	for i, f := range s.Findings {
 		if i == maxStatusFindings {
 			fmt.Fprintf(&b, "  … and %d more: cleave status -o json\n", len(s.Findings)-i)
 			break
 		}
-		b.WriteString(output.Clip(output.EscapeUnprintable("  "+f.Severity+": "+f.Message), width) + "\n")
-		if f.Fix != "" {
-			b.WriteString(output.Clip("    fix: "+f.Fix, width) + "\n")
-		}
+		b.WriteString(formatFinding(&f, width, lines))
 	}
 	line("tolerates", "%s; storage %s, appendfsync %s", output.Plural(s.FailuresTolerated, "lost machine"), s.Storage, s.Durability)
 	line("server", "%s, up %s, %s of %s, %s", s.Version, output.Seconds(s.UptimeSeconds), output.Count(s.Clients), output.Plural(s.MaxClients, "client"), output.Plural(s.Commands, "command"))
@@ -132,6 +129,37 @@ func formatStatus(s api.Status, width int) string {
 	return b.String()
 }
 
+// formatVerdict is the verdict with how many findings there are.
+func formatVerdict(verdict string, findings int) string {
+	switch {
+	case findings == 0:
+		return verdict + ": nothing to do"
+	case verdict == api.Healthy:
+		return verdict + ", " + output.Plural(findings, "finding")
+	}
+	return verdict + ": " + output.Plural(findings, "finding")
+}
+
+// formatFinding is a finding in so many lines at most, and one with the command that helps.
+func formatFinding(f *api.Finding, width, lines int) string {
+	const indent = "  "
+	all := strings.Split(output.WrapTo(output.EscapeUnprintable(f.Severity+": "+f.Message), cmp.Or(width, output.MaxWidth)-len(indent)), "\n")
+	if len(all) > lines {
+		for i := range all[lines:] {
+			all[lines+i] = strings.TrimSpace(all[lines+i])
+		}
+		all = append(all[:lines-1], output.Clip(strings.Join(all[lines-1:], " "), cmp.Or(width, output.MaxWidth)-len(indent)))
+	}
+	text := indent + strings.Join(all, "\n"+indent) + "\n"
+	switch {
+	case f.Fix == "":
+		return text
+	case f.Severity == api.Notice:
+		return text + output.Clip("    see: "+f.Fix, width) + "\n"
+	}
+	return text + output.Clip("    fix: "+f.Fix, width) + "\n"
+}
+
 // formatHottestLabel is the word for a shard that has most: what has many bytes need not be hot.
 func formatHottestLabel(measure string) string {
 	if measure == "bytes" {
@@ -143,8 +171,8 @@ func formatHottestLabel(measure string) string {
 // paintStatus makes the verdict green, yellow or red.
 func paintStatus(s api.Status, text string) string {
 	colour := map[string]string{api.Healthy: "32", api.Degraded: "33", api.Unhealthy: "31"}[s.Verdict]
-	verdict, rest, _ := strings.Cut(text, ":")
-	return "\x1b[" + colour + "m" + verdict + "\x1b[0m:" + rest
+	end := max(0, strings.IndexAny(text, ":,"))
+	return "\x1b[" + colour + "m" + text[:end] + "\x1b[0m" + text[end:]
 }
 
 // writeStatusWork prints jobs and events, each with the command that shows more.

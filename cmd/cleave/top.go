@@ -136,11 +136,11 @@ func formatTop(p topReport, width, lines int) string {
 	for _, g := range p.Groups {
 		total += g.Load.OpsPerSecond()
 	}
-	what := "nothing to do"
+	fmt.Fprintf(&b, "%s\n", output.Clip(fmt.Sprintf("%s · %s operations/s · %s", formatVerdict(p.Verdict, len(p.Findings)), output.Rate(total), p.Time.Local().Format(time.TimeOnly)), width))
 	if len(p.Findings) > 0 {
-		what = output.EscapeUnprintable(p.Findings[0].Message)
+		b.WriteString(formatFinding(&p.Findings[0], width, 2))
 	}
-	fmt.Fprintf(&b, "%s\n\n", output.Clip(fmt.Sprintf("%s: %s · %s operations/s · %s", p.Verdict, what, formatRate(total), p.Time.Local().Format(time.TimeOnly)), width))
+	b.WriteString("\n")
 	groups := slices.Clone(groupLoadColumns)
 	groups[len(groups)-1].Bar = func(g api.Group) float64 { return g.Load.OpsPerSecond() / max(total, 1) }
 	b.WriteString(output.RenderTable(width, p.Groups, groups))
@@ -180,11 +180,11 @@ func paintVerdict(verdict, text string) string {
 var groupLoadColumns = []output.Column[api.Group]{
 	{Head: "group", Right: true, Cell: func(g api.Group) string { return fmt.Sprint(g.ID) }},
 	{Head: "shards", Right: true, Cell: func(g api.Group) string { return output.Count(g.Shards) }, DropPriority: 1},
-	{Head: "reads/s", Right: true, Cell: func(g api.Group) string { return formatRate(g.Load.ReadsPerSecond) }},
-	{Head: "writes/s", Right: true, Cell: func(g api.Group) string { return formatRate(g.Load.WritesPerSecond) }},
+	{Head: "reads/s", Right: true, Cell: func(g api.Group) string { return output.Rate(g.Load.ReadsPerSecond) }},
+	{Head: "writes/s", Right: true, Cell: func(g api.Group) string { return output.Rate(g.Load.WritesPerSecond) }},
 	{Head: "waiting", Right: true, Cell: func(g api.Group) string { return output.Count(g.QueueDepth) }},
 	{Head: "busy", Right: true, Cell: func(g api.Group) string { return formatBusy(g.Load.Busy) }},
-	{Head: "load", Right: true, Cell: func(g api.Group) string { return formatRate(g.Load.OpsPerSecond()) }},
+	{Head: "load", Right: true, Cell: func(g api.Group) string { return output.Rate(g.Load.OpsPerSecond()) }},
 }
 
 var shardLoadColumns = []output.Column[api.Shard]{
@@ -192,8 +192,8 @@ var shardLoadColumns = []output.Column[api.Shard]{
 	{Head: "keyspace", Cell: func(s api.Shard) string { return formatOrDash(s.Keyspace) }, CutPriority: 1},
 	{Head: "keys", Cell: formatShardKeys, CutPriority: 2},
 	{Head: "group", Right: true, Cell: func(s api.Shard) string { return fmt.Sprint(s.Group) }},
-	{Head: "ops/s", Right: true, Cell: func(s api.Shard) string { return formatRate(s.Load.OpsPerSecond()) }},
-	{Head: "writes/s", Right: true, Cell: func(s api.Shard) string { return formatRate(s.Load.WritesPerSecond) }, DropPriority: 1},
+	{Head: "ops/s", Right: true, Cell: func(s api.Shard) string { return output.Rate(s.Load.OpsPerSecond()) }},
+	{Head: "writes/s", Right: true, Cell: func(s api.Shard) string { return output.Rate(s.Load.WritesPerSecond) }, DropPriority: 1},
 	{Head: "p99", Right: true, Cell: func(s api.Shard) string { return formatSecondsOrDash(s.Load.ServiceP99Seconds) }},
 	{Head: "busy", Right: true, Cell: func(s api.Shard) string { return formatBusy(s.Load.Busy) }},
 }

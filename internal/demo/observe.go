@@ -106,7 +106,7 @@ func (st *stage) awaitFinding(class, keyspace string) (found api.Hot, err error)
 func (st *stage) awaitDecision(what string, wanted func(*api.Decision) bool) (d api.Decision, err error) {
 	var newest string // in the place of the wanted one
 	err = st.await(what, func() (bool, error) {
-		all, err := st.operator.Decisions(st.ctx, 0, api.MaxPageItems)
+		all, err := st.operator.Decisions(st.ctx, api.DecisionFilter{N: api.MaxPageItems})
 		if err != nil {
 			return false, err
 		}
@@ -129,7 +129,7 @@ func (st *stage) awaitDecision(what string, wanted func(*api.Decision) bool) (d 
 
 // listDecisions prints what else was decided about a class since some moment, the oldest first and each reason once.
 func (st *stage) listDecisions(class string, since time.Time) error {
-	all, err := st.operator.Decisions(st.ctx, 0, api.MaxPageItems)
+	all, err := st.operator.Decisions(st.ctx, api.DecisionFilter{N: api.MaxPageItems})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cleavekv/cleave"
@@ -20,7 +21,11 @@ import (
 func (a *Admin) balanceRoutes() []route {
 	return []route{
 		newReadRoute(api.PathPlan, "plan", "What is hot, and what would be done about it now. Nothing is.", nil, a.getPlan),
-		newListRoute(api.PathDecisions, "listDecisions", "What was decided about hot, large and cold shards, the newest first.", []param{{api.QueryShard, "integer", "only those about a shard, or its group"}}, a.listDecisions),
+		newListRoute(api.PathDecisions, "listDecisions", "What was decided about hot, large and cold shards, the newest first.", []param{
+			{api.QueryShard, "integer", "only those about a shard, or its group"}, {api.QueryClass, "string", "only those about what is of a class, such as hot key"},
+			{api.QuerySince, "string", "a time in RFC 3339: only those that were made at it or later"},
+		}, a.listDecisions),
+		newListRoute(api.PathAccepted, "listAccepted", "Hot shards that are left as they are, with price, reason and end.", nil, a.listAccepted),
 		newListRoute(api.PathKnobs, "listKnobs", "What the loop of measuring and relieving is tuned by.", nil, a.listKnobs),
 		newActionRoute(a, api.PathRebalance, "rebalance", "Do now what the plan says.", a.planRebalance),
 		newActionRoute(a, api.PathAccept, "accept", "Leave a hot shard as it is for some time, or end that.", a.planAccept),
@@ -58,14 +63,6 @@ func toDecision(d *balancer.ReliefDecision) api.Decision {
 
 func msTime(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-func toHot(b *balancer.Balancer, f *classify.Finding) api.Hot {
-	one := api.Hot{Class: f.Class.String(), Shard: uint64(f.Shard), Group: uint64(f.Group), Evidence: f.Evidence, Remedy: b.Remedy(f)}
-	if f.Key != nil {
-		one.Key = api.KeyOrNil([]byte(b.KeyText(f.Shard, f.Key)))
-	}
-	return one
-}
-
 func (a *Admin) getPlan(ctx context.Context, _ *query) (api.BalancePlan, error) {
 	b := a.balancer
 	if b == nil {
@@ -79,11 +76,7 @@ func (a *Admin) getPlan(ctx context.Context, _ *query) (api.BalancePlan, error) 
 	for _, id := range slices.Sorted(maps.Keys(p.Work)) {
 		told.Groups = append(told.Groups, api.GroupWork{Group: uint64(id), Work: p.Work[id]})
 	}
-	for i := range p.Findings {
-		if p.Findings[i].Class != classify.Cold { // most shards of a small store are
-			told.Found = append(told.Found, toHot(b, &p.Findings[i]))
-		}
-	}
+	told.Found = append(told.Found, a.toHot(p.Findings)...)
 	for i := range p.Decisions {
 		told.Decisions = append(told.Decisions, toDecision(&p.Decisions[i]))
 	}
@@ -99,14 +92,43 @@ func (a *Admin) listDecisions(_ context.Context, q *query) (api.Page[api.Decisio
 	if err != nil {
 		return none, err
 	}
+	since, err := q.getUnixTime(api.QuerySince)
+	if err != nil {
+		return none, err
+	}
+	class := q.getString(api.QueryClass)
+	if q.has(api.QueryClass) && !slices.ContainsFunc(classify.Classes(), func(c classify.Class) bool { return c.String() == class }) {
+		var names []string
+		for _, c := range classify.Classes() {
+			names = append(names, c.String())
+		}
+		return none, newInvalidError("there is no class "+quoteText(class), "give "+strings.Join(names, ", "))
+	}
 	if a.balancer == nil {
 		return none, errHeatOff()
 	}
 	all := []api.Decision{}
 	for _, d := range a.balancer.Decisions(cleave.ShardID(id), maxListedDecisions) {
-		all = append(all, toDecision(&d))
+		if (class == "" || d.Class == class) && d.LastMS >= since.Milliseconds() {
+			all = append(all, toDecision(&d))
+		}
 	}
 	return cutPage(q, all, func(_ int, d api.Decision) uint64 { return d.ID }, true)
+}
+
+func (a *Admin) listAccepted(_ context.Context, q *query) (api.Page[api.Acceptance], error) {
+	if a.balancer == nil {
+		return api.Page[api.Acceptance]{}, errHeatOff()
+	}
+	all := []api.Acceptance{}
+	for _, accepted := range a.balancer.Acceptances() {
+		all = append(all, toAcceptance(&accepted))
+	}
+	return cutPage(q, all, func(_ int, accepted api.Acceptance) uint64 { return accepted.Shard }, false)
+}
+
+func toAcceptance(a *balancer.Acceptance) api.Acceptance {
+	return api.Acceptance{Shard: uint64(a.Shard), Ground: string(a.Ground), Price: a.Price, Reason: a.Reason, Made: msTime(a.MadeMS), Until: msTime(a.UntilMS)}
 }
 
 func (a *Admin) listKnobs(_ context.Context, q *query) (api.Page[api.Knob], error) {

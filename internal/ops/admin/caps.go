@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -109,11 +110,11 @@ func (a *Admin) planRemoveCap(_ context.Context, _ *query, r api.RemoveCap) (*pl
 // checkThrottles finds where writers have to wait.
 func (a *Admin) checkThrottles(s *api.Status, find func(severity, fix, format string, args ...any)) {
 	for _, t := range a.node.Throttles().List() {
-		s.Throttles = append(s.Throttles, api.ShardThrottle{
-			Shard: uint64(t.Shard), WritesPerSecond: t.WritesPerSecond, Reason: t.Reason, Until: t.Until.UTC(), Refused: t.Refused,
-		})
-		find(api.Degraded, fmt.Sprint("cleave shard explain ", uint64(t.Shard)), "shard %d is throttled at %s writes a second: %s", uint64(t.Shard),
-			strconv.FormatFloat(t.WritesPerSecond, 'f', 0, 64), t.Reason)
+		s.Throttles = append(s.Throttles, toThrottle(&t))
+		if slices.ContainsFunc(s.Hot, func(h api.Hot) bool { return h.Throttle != nil && h.Shard == uint64(t.Shard) }) {
+			continue // it is found to be hot, which says more
+		}
+		find(api.Degraded, fmt.Sprint("cleave shard explain ", uint64(t.Shard)), "shard %d is throttled at %s writes a second: %s", uint64(t.Shard), output.Rate(t.WritesPerSecond), t.Reason)
 	}
 	for _, c := range a.o.DB.Caps() {
 		find(api.Degraded, fmt.Sprint("cleave cap remove ", c.ID), "cap %d holds: %s; %s refused", c.ID, describeCap(c), output.Plural(c.Refused, "write"))

@@ -200,7 +200,7 @@ const (
 	maxHeatColumns = 1000
 )
 
-func (a *Admin) getHeatMap(_ context.Context, q *query) (api.HeatMap, error) {
+func (a *Admin) getHeatMap(ctx context.Context, q *query) (api.HeatMap, error) {
 	keyMap := a.node.HeatMap()
 	if keyMap == nil {
 		return api.HeatMap{}, errHeatOff()
@@ -239,6 +239,7 @@ func (a *Admin) getHeatMap(_ context.Context, q *query) (api.HeatMap, error) {
 		}
 	}
 	a.fillHeatMap(&m, &sum, metric.scale)
+	a.fillHeatEvents(ctx, &m, &sum, o.End)
 	return m, nil
 }
 

@@ -46,6 +46,7 @@ func (a *Admin) toKeyspace(k *cleave.Keyspace) api.Keyspace {
 	if o.Kind == cleave.Hash {
 		one.Slots = slotCount(o)
 	}
+	one.Critical = a.balancer != nil && a.balancer.IsCritical(o.Name)
 	space, err := a.node.Keyspace(o.Name)
 	if err != nil {
 		return one // it was dropped just now

@@ -58,6 +58,7 @@ func (a *Admin) readRoutes() []route {
 		}, a.getTraffic),
 		newListRoute(api.PathClients, "listClients", "Connections of Redis clients, the oldest first.", nil, a.listClients),
 		newListRoute(api.PathSlowlog, "listSlow", "Requests that took long, the newest first, without their values.", nil, a.listSlowlog),
+		newListRoute(api.PathEvents, "listEvents", "What happened, the newest first: starts, jobs, throttles, changes. Those about keys have their range.", eventParams, a.listEvents),
 		newListRoute(api.PathCaps, "listCaps", "Caps of writes that hold, by number.", nil, a.listCaps),
 		newListRoute(api.PathConfig, "listSettings", "Settings of the server.", nil, a.listSettings),
 		newListRoute(api.PathBackups, "listBackups", "Backups, the oldest first.", nil, a.listBackups),

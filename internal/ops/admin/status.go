@@ -31,7 +31,13 @@ func (a *Admin) getStatus(ctx context.Context, _ *query) (api.Status, error) {
 		Version: a.o.Version, Go: runtime.Version(), Started: a.startedAt.UTC(), UptimeSeconds: now.Sub(a.startedAt).Seconds(),
 		Durability: a.o.Durability, Storage: a.storageKind(), MapVersion: uint64(a.o.DB.Map().Version()), Shards: len(shards),
 		Groups: len(a.o.DB.Groups()), Keyspaces: a.countKeyspaces(), Clients: counts.Clients, MaxClients: counts.MaxClients,
-		Hottest: findHottest(shards), Fullest: findFullest(shards), Stores: a.listStores(), Jobs: []api.Job{}, Events: a.listEvents(jobs),
+		Hottest: findHottest(shards), Fullest: findFullest(shards), Stores: a.listStores(), Jobs: []api.Job{}, Events: []api.Event{},
+	}
+	for i, e := range a.collectEvents(ctx, jobs) {
+		if i == maxStatusEvents {
+			break
+		}
+		s.Events = append(s.Events, e.Event)
 	}
 	s.MemoryBytes, s.MaxMemoryBytes = a.o.Server.Memory()
 	for _, c := range counts.Commands {
@@ -188,16 +194,20 @@ func (a *Admin) checkHealth(s *api.Status) {
 		}
 	}
 	a.checkDrainingGroups(s, find)
+	a.checkHot(s, find)
 	a.checkThrottles(s, find)
 	if h := s.Fullest; h != nil && h.Ratio >= minSkewRatio && h.Value >= minSkewBytes {
 		find(api.Degraded, fmt.Sprint("cleave shard split --shard ", h.Shard), "shard %d has %.1f times the bytes of the mean", h.Shard, h.Ratio)
 	}
-	if e, _ := a.node.Evenness(); e.Alarm && sumOps(a.node.LoadRates()) >= minHottestOps {
+	if e, _ := a.node.Evenness(); e.Alarm && len(s.Hot) == 0 && sumOps(a.node.LoadRates()) >= minHottestOps {
 		find(api.Degraded, "cleave hotkeys", "the load is uneven: a thousandth of the keys has %.0f %% of it", 100*e.TopShare)
 	}
-	slices.SortStableFunc(s.Findings, func(x, y api.Finding) int { return cmp.Compare(y.Severity, x.Severity) }) // unhealthy before degraded
+	worst := []string{api.Unhealthy, api.Degraded, api.Notice}
+	slices.SortStableFunc(s.Findings, func(x, y api.Finding) int {
+		return cmp.Compare(slices.Index(worst, x.Severity), slices.Index(worst, y.Severity))
+	})
 	s.Verdict = api.Healthy
-	if len(s.Findings) > 0 {
+	if len(s.Findings) > 0 && s.Findings[0].Severity != api.Notice {
 		s.Verdict = s.Findings[0].Severity
 	}
 }
@@ -210,52 +220,6 @@ func (a *Admin) checkDrainingGroups(s *api.Status, find func(severity, fix, form
 			find(api.Degraded, fmt.Sprint("cleave group drain ", uint64(g.ID)), "group %d takes no more shards and has %d, which no job moves", uint64(g.ID), g.Shards)
 		}
 	}
-}
-
-// maxStatusEvents is how many events a status has.
-const maxStatusEvents = 10
-
-// listEvents are the last things that happened, from what is known anyway: jobs, and the audit
-// log.
-func (a *Admin) listEvents(jobs []api.Job) []api.Event {
-	all := []api.Event{{Time: a.startedAt.UTC(), Kind: "start", Message: "the server has started"}}
-	for _, j := range jobs {
-		what := fmt.Sprintf("job %s, a %s", j.ID, j.Kind)
-		show := "cleave job show " + j.ID
-		if j.Ended == nil { // else its end says all, and few events are shown
-			all = append(all, api.Event{Time: j.Created, Kind: "job", Message: what + ", has begun", Command: show})
-		} else {
-			end := map[string]string{api.JobDone: ", is done", api.JobUndone: ", was taken back", api.JobFailed: ", has failed"}[j.State]
-			if j.Why != "" {
-				end += ": " + j.Why
-			}
-			all = append(all, api.Event{Time: *j.Ended, Kind: "job", Message: what + end, Command: show})
-		}
-	}
-	for _, e := range a.audit.listNewest() {
-		if e.Outcome == api.AuditDone && e.Job == "" {
-			all = append(all, api.Event{Time: e.Time, Kind: "change", Message: e.What + ", from " + trimPort(e.From)})
-		}
-	}
-	_, changes := a.node.Evenness()
-	for _, c := range changes {
-		e := api.Event{Time: c.Time.UTC(), Kind: "heat", Message: fmt.Sprintf("the load is even again: evenness %.2f", c.Evenness.Evenness)}
-		if c.Alarm {
-			e.Message = fmt.Sprintf("the load has become uneven: evenness %.2f, usually %.2f", c.Evenness.Evenness, c.Usual)
-			e.Command = "cleave hotkeys"
-		}
-		all = append(all, e)
-	}
-	slices.SortStableFunc(all, func(x, y api.Event) int { return y.Time.Compare(x.Time) })
-	return all[:min(len(all), maxStatusEvents)]
-}
-
-// trimPort is an address without its port, which says nothing to people.
-func trimPort(addr string) string {
-	if i := strings.LastIndexByte(addr, ':'); i > 0 {
-		return addr[:i]
-	}
-	return addr
 }
 
 // healthRoutes are the paths for machines. A service manager has no token.

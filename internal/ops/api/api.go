@@ -69,7 +69,9 @@ const (
 	PathAudit     = PathPrefix + "/audit"
 	PathPlan      = PathPrefix + "/plan"
 	PathDecisions = PathPrefix + "/decisions"
+	PathAccepted  = PathPrefix + "/accepted"
 	PathKnobs     = PathPrefix + "/knobs"
+	PathEvents    = PathPrefix + "/events"
 	PathCaps      = PathPrefix + "/caps"
 	PathOpenAPI   = PathPrefix + "/openapi.json"
 )
@@ -125,6 +127,9 @@ const (
 	QueryEnd      = "end"
 	QueryRows     = "rows"
 	QueryColumns  = "columns"
+	QueryClass    = "class"
+	QuerySince    = "since"
+	QueryKind     = "kind"
 )
 
 // HeaderActor is the user of a client, by its own account. It is written into the audit log as

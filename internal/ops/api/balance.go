@@ -47,12 +47,34 @@ type Decision struct {
 // Hot is a shard, or a machine, that needs attention.
 type Hot struct {
 	// Class is hot key, hot range, moving edge, hot prefix, cross-shard contention, oversized, cold or saturated.
-	Class    string `json:"class"`
+	Class string `json:"class"`
+	// Shard is none of a machine. Keyspace is that of the shard.
 	Shard    uint64 `json:"shard,omitempty"`
+	Keyspace string `json:"keyspace,omitempty"`
 	Group    uint64 `json:"group"`
+	// Key is the key that is hot, or what the hot keys begin with.
 	Key      *Key   `json:"key,omitempty"`
 	Evidence string `json:"evidence"`
 	Remedy   string `json:"remedy,omitempty"`
+	// Heat is what is asked of the key, if it is one.
+	Heat *HotKey `json:"heat,omitempty"`
+	// Decision is the last one about the shard, or its group.
+	Decision *Decision `json:"decision,omitempty"`
+	// Throttle is why its writers have to wait, and Accepted why it is left as it is; none if they need not, and it is not.
+	Throttle *ShardThrottle `json:"throttle,omitempty"`
+	Accepted *Acceptance    `json:"accepted,omitempty"`
+}
+
+// Acceptance is the verdict that a hot shard stays as it is.
+type Acceptance struct {
+	Shard uint64 `json:"shard"`
+	// Ground is brief-peaks, change-costs-more or end-of-life; Price is what it costs to leave the shard, and Reason why
+	// that is better.
+	Ground string    `json:"ground"`
+	Price  string    `json:"price"`
+	Reason string    `json:"reason"`
+	Made   time.Time `json:"made"`
+	Until  time.Time `json:"until"`
 }
 
 // BalancePlan is what was found, and what would be done about it now.
@@ -114,11 +136,28 @@ func (c *Client) Plan(ctx context.Context) (p BalancePlan, err error) {
 	return p, c.Get(ctx, PathPlan, nil, &p)
 }
 
-// Decisions returns the newest decisions, the newest first; those about a shard if that is not 0.
-func (c *Client) Decisions(ctx context.Context, shard uint64, n int) ([]Decision, error) {
-	query := url.Values{QueryLimit: {strconv.Itoa(min(n, MaxPageItems))}}
-	if shard != 0 {
-		query.Set(QueryShard, formatID(shard))
+// DecisionFilter says which decisions are wanted. The zero value is all of them.
+type DecisionFilter struct {
+	// Shard is one that they are about, or whose group.
+	Shard uint64
+	Class string
+	// Since is when they were made last, or later.
+	Since time.Time
+	// N is how many at most.
+	N int
+}
+
+// Decisions returns the newest decisions, the newest first.
+func (c *Client) Decisions(ctx context.Context, f DecisionFilter) ([]Decision, error) {
+	query := url.Values{QueryLimit: {strconv.Itoa(min(f.N, MaxPageItems))}}
+	if f.Shard != 0 {
+		query.Set(QueryShard, formatID(f.Shard))
+	}
+	if f.Class != "" {
+		query.Set(QueryClass, f.Class)
+	}
+	if !f.Since.IsZero() {
+		query.Set(QuerySince, f.Since.UTC().Format(time.RFC3339Nano))
 	}
 	var p Page[Decision]
 	err := c.Get(ctx, PathDecisions, query, &p)

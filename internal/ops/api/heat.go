@@ -94,6 +94,16 @@ type HeatMap struct {
 	Cells [][]*float64 `json:"cells"`
 	// Bytes is how much memory the map takes.
 	Bytes int `json:"bytes"`
+	// Events are splits, merges, moves and throttles of keys of the rows during the columns, the oldest first.
+	Events []HeatEvent `json:"events"`
+}
+
+// HeatEvent is an event with the rows of a heat map that it is about.
+type HeatEvent struct {
+	Event Event `json:"event"`
+	// FirstRow and LastRow are indexes of Rows, both included.
+	FirstRow int `json:"first_row"`
+	LastRow  int `json:"last_row"`
 }
 
 // HeatRow is the range of keys from StartKey on to the next row.

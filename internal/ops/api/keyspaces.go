@@ -18,8 +18,10 @@ type Keyspace struct {
 	// an index.
 	Default bool `json:"default,omitempty"`
 	Index   bool `json:"index,omitempty"`
-	Shards  int  `json:"shards"`
-	Indexes int  `json:"indexes"`
+	// Critical reports whether heat on it is never accepted.
+	Critical bool `json:"critical,omitempty"`
+	Shards   int  `json:"shards"`
+	Indexes  int  `json:"indexes"`
 	// Rows and Bytes are estimates, as those of a [Shard] are.
 	Rows  uint64 `json:"rows"`
 	Bytes uint64 `json:"bytes"`

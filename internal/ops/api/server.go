@@ -8,6 +8,8 @@ import (
 const (
 	// Healthy: nothing to do.
 	Healthy = "healthy"
+	// Notice: something to look at that needs no help by now. It is the severity of findings that leave a verdict as it is.
+	Notice = "notice"
 	// Degraded: it serves, and something wants to be looked at.
 	Degraded = "degraded"
 	// Unhealthy: it refuses something that it is asked for.
@@ -56,13 +58,15 @@ type Status struct {
 	Jobs []Job `json:"jobs"`
 	// Events are the last things that happened, the newest first.
 	Events []Event `json:"events"`
+	// Hot are shards, and machines, that need attention, hot keys first; cold ones are none.
+	Hot []Hot `json:"hot,omitempty"`
 	// Throttles are shards whose writers have to wait, so that others do not.
 	Throttles []ShardThrottle `json:"throttles,omitempty"`
 }
 
 // Finding is something that wants to be looked at.
 type Finding struct {
-	// Severity is the verdict that it leads to.
+	// Severity is the verdict that it leads to: degraded or unhealthy, or notice for one that leaves it as it is.
 	Severity string `json:"severity"`
 	Message  string `json:"message"`
 	// Fix is what to do, a command if there is one.
@@ -98,15 +102,6 @@ type Store struct {
 	DiskFull            bool    `json:"disk_full"`
 	// Failed is why it has stopped.
 	Failed string `json:"failed,omitempty"`
-}
-
-// Event is something that happened.
-type Event struct {
-	Time    time.Time `json:"time"`
-	Kind    string    `json:"kind"`
-	Message string    `json:"message"`
-	// Command shows more about it.
-	Command string `json:"command,omitempty"`
 }
 
 // Connection is one of a Redis client.

@@ -46,6 +46,20 @@ func WrapTo(text string, screen int) string {
 	return b.String()
 }
 
+// Rate is a count a second, rounded, with its digits in groups.
+func Rate(perSecond float64) string { return Count(int64(math.Round(perSecond))) }
+
+// ShellWord writes text so that a shell takes it for one word.
+func ShellWord(text string) string {
+	isPlain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("/._-+:@%,=", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 // FormatSigned formats f with its sign. What rounds to nothing has none: -0.00 would
 // claim a direction that the digits do not show.
 func FormatSigned(f float64, decimals int) string {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -62,6 +64,7 @@ func (b *Balancer) Accept(ctx context.Context, a Acceptance) error {
 		return err
 	}
 	b.accepted[a.Shard] = a
+	b.stats.recordAccepted(b.accepted)
 	return nil
 }
 
@@ -115,15 +118,30 @@ func (b *Balancer) revoke(ctx context.Context, ids ...partition.ShardID) error {
 	for _, id := range ids {
 		delete(b.accepted, id)
 	}
+	b.stats.recordAccepted(b.accepted)
 	return nil
 }
 
 // Acceptance returns the verdict on a shard, if it is accepted at the moment.
 func (b *Balancer) Acceptance(id partition.ShardID) (Acceptance, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	a, ok := b.accepted[id]
-	return a, ok && b.node.WallMS() < a.UntilMS
+	all := b.Acceptances()
+	i := slices.IndexFunc(all, func(a Acceptance) bool { return a.Shard == id })
+	if i < 0 {
+		return Acceptance{}, false
+	}
+	return all[i], true
+}
+
+// Acceptances returns the verdicts that hold at the moment, by shard. It waits for no round.
+func (b *Balancer) Acceptances() (all []Acceptance) {
+	b.stats.mu.Lock()
+	defer b.stats.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(b.stats.accepted)) {
+		if a := b.stats.accepted[id]; b.node.WallMS() < a.UntilMS {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // SetCritical marks a keyspace, or takes the mark away: heat on one that is critical is never accepted.
@@ -176,6 +194,7 @@ func (b *Balancer) loadAcceptances(ctx context.Context) error {
 		}
 		b.accepted[a.Shard] = a
 	}
+	b.stats.recordAccepted(b.accepted)
 	if notes, err = b.node.Notes(ctx, criticalPrefix); err != nil {
 		return fmt.Errorf("read the critical keyspaces: %w", err)
 	}

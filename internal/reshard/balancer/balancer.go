@@ -302,6 +302,12 @@ func (b *Balancer) describe(p *distributor.Proposal) *ReliefDecision {
 		TimeMS: b.node.WallMS(), Shard: p.Shard, With: p.With, Group: p.Group, To: p.To, Change: p.Change.String(), Reason: p.Reason.String(),
 		Before: round3(p.Before), Predicted: round3(p.After),
 	}
+	if s, ok := b.last.m.Shard(p.Shard); ok {
+		d.Start, d.End = s.Span.Start, s.Span.End
+		if with, ok := b.last.m.Shard(p.With); ok {
+			d.End = with.Span.End
+		}
+	}
 	k := b.last.keyspaces[p.Shard]
 	if k != nil {
 		d.Keyspace = k.Name
@@ -407,20 +413,19 @@ func (b *Balancer) Rebalance(ctx context.Context) ([]ReliefDecision, error) {
 	return made, nil
 }
 
-// Finding returns what the last round has found about a shard; false if nothing.
+// Finding returns what the last round has found about a shard; false if nothing. It waits for no round.
 func (b *Balancer) Finding(id partition.ShardID) (classify.Finding, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	i := slices.IndexFunc(b.found, func(f classify.Finding) bool { return f.Shard == id })
+	all := b.Findings()
+	i := slices.IndexFunc(all, func(f classify.Finding) bool { return f.Shard == id })
 	if i < 0 {
 		return classify.Finding{}, false
 	}
-	return b.found[i], true
+	return all[i], true
 }
 
-// Findings returns what the last round has found.
+// Findings returns what the last round has found. It waits for no round.
 func (b *Balancer) Findings() []classify.Finding {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.found)
+	b.stats.mu.Lock()
+	defer b.stats.mu.Unlock()
+	return slices.Clone(b.stats.findings)
 }

@@ -41,6 +41,9 @@ type ReliefDecision struct {
 	Remedy   string `json:"remedy,omitempty"`
 	// Keyspace has the shard.
 	Keyspace string `json:"keyspace,omitempty"`
+	// Start and End are the span that it is about, as it was; none if that is a group.
+	Start []byte `json:"start,omitempty"`
+	End   []byte `json:"end,omitempty"`
 	// Key is the key that the reason names, and Cuts are where a shard is split: keys as clients write them.
 	Key  string   `json:"key,omitempty"`
 	Cuts []string `json:"cuts,omitempty"`

@@ -50,6 +50,16 @@ type loopStats struct {
 	mu     sync.Mutex
 	stats  LoopStats
 	lastAt time.Time
+	// findings are those of the last round, and accepted a copy of what is accepted.
+	findings []classify.Finding
+	accepted map[partition.ShardID]Acceptance
+}
+
+// recordAccepted keeps what is accepted.
+func (l *loopStats) recordAccepted(accepted map[partition.ShardID]Acceptance) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accepted = maps.Clone(accepted)
 }
 
 // recordRound counts a round.
@@ -79,7 +89,7 @@ func (l *loopStats) recordFound(found []classify.Finding, o *observation) {
 	work, imbalance := o.groupWorks()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stats.Found, l.stats.Work, l.stats.Imbalance = classes, work, imbalance
+	l.stats.Found, l.stats.Work, l.stats.Imbalance, l.findings = classes, work, imbalance, found
 }
 
 // recordOutcome counts what became of a decision.

@@ -21,7 +21,7 @@ func (b *Balancer) throttleHot() (made []*ReliefDecision) {
 		s, _ := b.last.shard(l.Shard)
 		work := b.last.workOf(s.Group)
 		d := b.describe(&distributor.Proposal{Shard: l.Shard, Group: s.Group, Before: work, After: work})
-		d.Change, d.Reason, d.Evidence, d.Outcome = "throttle", throttleReason, l.Reason, Kept
+		d.Change, d.Reason, d.Evidence, d.Outcome = throttleChange, throttleReason, l.Reason, Kept
 		if err := b.node.Throttles().Set(l.Shard, l.PerSecond, l.Reason, l.Until); err != nil {
 			d.Outcome, d.Error = Refused, err.Error()
 		}
@@ -29,6 +29,9 @@ func (b *Balancer) throttleHot() (made []*ReliefDecision) {
 	}
 	return made
 }
+
+// throttleChange is the change of a decision to hold writers up.
+const throttleChange = "throttle"
 
 // throttleReason is that of all throttles, so that one which is renewed is one decision. The figures are its evidence.
 const throttleReason = "others of its group wait, and no change relieves it"
