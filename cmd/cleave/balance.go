@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,12 @@ func formatBalancePlan(p api.BalancePlan, width int) string {
 		if f.Remedy != "" {
 			line("  What an application can do: %s.", f.Remedy)
 		}
+		if f.Shard != 0 {
+			line("  %s", formatThrottleState(&f, p.Decisions))
+		}
+		if a := f.Accepted; a != nil {
+			line("  It is accepted as it is until %s: %s. Price: %s.", a.Until.Local().Format(timeLayout), a.Reason, a.Price)
+		}
 	}
 	if len(p.Found) == 0 {
 		line("No shard is hot.")
@@ -63,6 +70,20 @@ func formatBalancePlan(p api.BalancePlan, width int) string {
 		line("Relief is manual: cleave rebalance does it.")
 	}
 	return b.String()
+}
+
+// formatThrottleState says whether the writers of a hot shard are held up, and why or why not.
+func formatThrottleState(h *api.Hot, planned []api.Decision) string {
+	changes := slices.ContainsFunc(planned, func(d api.Decision) bool { return d.Shard == h.Shard && d.Change != "keep" })
+	switch t := h.Throttle; {
+	case t != nil:
+		return fmt.Sprintf("Its writers are held up at %s a second: %s. %s refused.", output.Rate(t.WritesPerSecond), t.Reason, output.Plural(t.Refused, "write"))
+	case h.Accepted != nil:
+		return "Its writers are not held up: it is accepted as it is."
+	case changes:
+		return "Its writers are not held up: a change relieves it."
+	}
+	return "Its writers are not held up: no others of its group wait for it, or that did not help them."
 }
 
 // formatDecision is a decision in a sentence.

@@ -185,6 +185,11 @@ func formatExplanation(e api.Explanation, width int) string {
 	line("shard", "%d: %s, %s, %s (~%.0f %% of all)", s.ID, formatShardKeys(s), formatEstimate(output.Plural(s.Rows, "row")), formatEstimate(output.Bytes(s.Bytes)), 100*s.Share)
 	line("group", "%d", s.Group)
 	line("store", "%d", s.Store)
+	class := "even: nothing is found about its shard"
+	if e.Hot != nil {
+		class = e.Hot.Class
+	}
+	line("class", "%s", class)
 	if s.Job != "" {
 		line("job", "%s is at work on it: cleave job watch %s", s.Job, s.Job)
 	}
@@ -215,6 +220,9 @@ func writeKeyFacts(e *api.Explanation, line func(name, format string, args ...an
 	}
 	if e.ExpiresSeconds != nil {
 		line("expires", "in %s", output.Seconds(*e.ExpiresSeconds))
+	}
+	if e.Key != nil && e.Heat == nil {
+		line("heat", "it is not among the keys that are asked for most")
 	}
 	if h := e.Heat; h != nil {
 		line("heat", "%s operations a second ± %s, %s of all, %s of its shard; %s by %s", output.Rate(h.PerSecond), output.Rate((h.Error+2*h.Deviation)*h.PerSecond/h.Count),

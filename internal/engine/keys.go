@@ -12,20 +12,20 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// ScanKeys visits live keys of a span of a keyspace in order, so many if limit is positive, all of
-// one moment, without their values. Their names are the visitor's to keep.
-func (db *DB) ScanKeys(ctx context.Context, k *node.Keyspace, span partition.Span, limit int, visit func(ScanItem) bool) (err error) {
+// ScanKeys visits live keys of a keyspace in order, all of one moment, without their values. Their names are the
+// visitor's to keep.
+func (db *DB) ScanKeys(ctx context.Context, k *node.Keyspace, o ScanOptions, visit func(ScanItem) bool) (err error) {
 	if err := k.CheckOpen(); err != nil {
 		return err
 	}
-	w := itemScanner{db: db, k: k, ctx: ctx, o: &ScanOptions{KeysOnly: true}, remaining: limit, isPage: true}
+	w := itemScanner{db: db, k: k, ctx: ctx, o: &ScanOptions{KeysOnly: true, Uncounted: o.Uncounted}, remaining: o.Limit, isPage: true}
 	w.yield = func(item ScanItem, failed error) bool {
 		if err = failed; err != nil {
 			return false
 		}
 		return visit(item)
 	}
-	w.scanSpan(span, scanCommitted)
+	w.scanSpan(o.Span, scanCommitted)
 	return err
 }
 

@@ -299,12 +299,22 @@ func handleHotKeysGet(t *call) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.write(t.out, time.Now())
+	h.write(t.out, time.Now(), t.canSeeHotKey)
 }
 
-// write writes the reply to HOTKEYS GET: an array of one map.
+// canSeeHotKey reports whether the client may see a key. Of one that is too long to be known whole, nothing shows
+// whether it is one that the client may read.
+func (t *call) canSeeHotKey(key string) bool {
+	return t.canRead([]byte(key)) && (len(key) < heat.MaxKeyBytes || t.c.account.User().IsUnlimited())
+}
+
+// write writes the reply to HOTKEYS GET: an array of one map. Keys that the client may not see are left out.
 // REQUIRES: h.mu held.
-func (h *hotKeySession) write(out *redis.Writer, now time.Time) {
+func (h *hotKeySession) write(out *redis.Writer, now time.Time, canSee func(key string) bool) {
+	top := func(all *heat.TopKeys) []heat.HotKey {
+		seen := slices.DeleteFunc(all.Top(trackedHotKeys), func(k heat.HotKey) bool { return !canSee(k.Key) })
+		return seen[:min(h.count, len(seen))]
+	}
 	type field struct {
 		name  string
 		write func()
@@ -339,10 +349,10 @@ func (h *hotKeySession) write(out *redis.Writer, now time.Time) {
 		fields = append(fields, number("total-net-bytes", int64(h.all.bytes)))
 	}
 	if h.cpu {
-		fields = append(fields, field{"by-cpu-time-us", func() { writeHotKeys(out, h.byCPU.Top(h.count), float64(time.Microsecond)) }})
+		fields = append(fields, field{"by-cpu-time-us", func() { writeHotKeys(out, top(h.byCPU), float64(time.Microsecond)) }})
 	}
 	if h.net {
-		fields = append(fields, field{"by-net-bytes", func() { writeHotKeys(out, h.byNet.Top(h.count), 1) }})
+		fields = append(fields, field{"by-net-bytes", func() { writeHotKeys(out, top(h.byNet), 1) }})
 	}
 	out.Array(1)
 	out.Map(len(fields))

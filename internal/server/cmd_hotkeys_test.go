@@ -106,3 +106,25 @@ func TestHotKeys_SampleAndSlots_FindTheHotKeys(t *testing.T) {
 		t.Errorf("a second later: %s", got)
 	}
 }
+
+// A user sees no key that it may not read, nor the begin of one.
+func TestHotKeys_RestrictedUser_SeesItsKeysAlone(t *testing.T) {
+	l := startServer(t, shapes[1], Options{})
+	long := "mine:" + strings.Repeat("x", 400)
+	c := l.dial()
+	c.runScript(`
+		ACL SETUSER ann on >p ~mine:* +@all -> OK
+		HOTKEYS START METRICS 2 CPU NET COUNT 2 -> OK
+		SET theirs:1 123456789 -> OK
+		SET theirs:2 123456789 -> OK
+		SET mine:1 1 -> OK
+		SET ` + long + ` 1 -> OK
+	`)
+	if got := c.ask("HOTKEYS GET"); !strings.Contains(got, "theirs:1") || !strings.Contains(got, "mine:xxx") {
+		t.Errorf("who may read all is shown %s", got)
+	}
+	c.runScript("AUTH ann p -> OK")
+	if got := c.ask("HOTKEYS GET"); strings.Contains(got, "theirs") || strings.Contains(got, "xxx") || strings.Count(got, "mine:1") != 2 {
+		t.Errorf("a user that may read mine:* is shown %s", got)
+	}
+}

@@ -107,7 +107,7 @@ func handleRandomKey(t *call) {
 
 func handleDBSize(t *call) {
 	n := int64(0)
-	err := t.s.scanKeys(t.ctx, t.c.keyspace, t.c.keyspace.Span(), 0, func(foundKey) bool { n++; return true })
+	err := t.s.surveyKeys(t.ctx, t.c.keyspace, t.c.keyspace.Span(), 0, func(foundKey) bool { n++; return true })
 	if err != nil {
 		t.out.Fail(err)
 		return
@@ -128,7 +128,7 @@ func parseSlot(t *call) (slot uint16, ok bool) {
 func handleCountKeysInSlot(t *call) {
 	if slot, ok := parseSlot(t); ok {
 		n := int64(0)
-		err := t.s.scanKeys(t.ctx, t.c.keyspace, t.c.keyspace.SlotSpan(slot), 0, func(foundKey) bool { n++; return true })
+		err := t.s.surveyKeys(t.ctx, t.c.keyspace, t.c.keyspace.SlotSpan(slot), 0, func(foundKey) bool { n++; return true })
 		if err != nil {
 			t.out.Fail(err)
 			return

@@ -297,7 +297,7 @@ type keyCount struct {
 func (s *Server) estimateKeys(k *node.Keyspace, most int) (n keyCount, err error) {
 	var last []byte
 	nowMS := s.opts.Now().UnixMilli()
-	err = s.scanKeys(s.ctx, k, k.Span(), most, func(found foundKey) bool {
+	err = s.surveyKeys(s.ctx, k, k.Span(), most, func(found foundKey) bool {
 		n.keys, last = n.keys+1, found.name
 		if found.expiryMS != 0 {
 			n.expires++

@@ -107,7 +107,7 @@ func (t *call) readSlots(k *node.Keyspace, counters *stats.SlotCounters, first, 
 	}
 	span := k.SlotSpan(uint16(first))
 	span.End = k.SlotSpan(uint16(last)).End
-	err := t.s.scanKeys(t.ctx, k, span, 0, func(found foundKey) bool {
+	err := t.s.surveyKeys(t.ctx, k, span, 0, func(found foundKey) bool {
 		usage[int(k.SlotOf(found.name))-first].keys++
 		return true
 	})

@@ -146,10 +146,20 @@ type foundKey struct {
 	expiryMS int64
 }
 
-// scanKeys visits live keys of a span in order, so many if limit is positive.
+// scanKeys visits live keys of a span in order, so many if limit is positive. Each is a read of its shard.
 func (s *Server) scanKeys(ctx context.Context, k *node.Keyspace, span partition.Span, limit int, visit func(foundKey) bool) error {
+	return s.scanKeysWith(ctx, k, engine.ScanOptions{Span: span, Limit: limit}, visit)
+}
+
+// surveyKeys is scanKeys for requests that ask for no keys, such as DBSIZE and INFO: what watches a server must not make
+// its shards look hot.
+func (s *Server) surveyKeys(ctx context.Context, k *node.Keyspace, span partition.Span, limit int, visit func(foundKey) bool) error {
+	return s.scanKeysWith(ctx, k, engine.ScanOptions{Span: span, Limit: limit, Uncounted: true}, visit)
+}
+
+func (s *Server) scanKeysWith(ctx context.Context, k *node.Keyspace, o engine.ScanOptions, visit func(foundKey) bool) error {
 	return s.withKeyspace(ctx, k, func() error {
-		return cleave.PublicError(s.engine.ScanKeys(ctx, k, span, limit, func(item engine.ScanItem) bool {
+		return cleave.PublicError(s.engine.ScanKeys(ctx, k, o, func(item engine.ScanItem) bool {
 			return visit(foundKey{item.Key, item.Kind, item.ExpiryMS})
 		}))
 	})

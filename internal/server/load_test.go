@@ -229,3 +229,28 @@ func TestLoad_MapChanges_LoseNothing(t *testing.T) {
 		})
 	}
 }
+
+// What only looks at a server does not make its shards look hot: requests that name no key are reads of none.
+func TestLoad_RequestsWithoutKeys_AreOfNoShard(t *testing.T) {
+	l := startServer(t, shapes[1], Options{})
+	c := l.dial()
+	for i := range 20 {
+		c.runScript(fmt.Sprintf("SET key:%d 1 -> OK", i))
+	}
+	count := func() load.OpCounts {
+		loads := l.s.node.ReadLoads()
+		total := loads.Total()
+		return total.OpCounts
+	}
+	before := count()
+	for _, request := range []string{"DBSIZE", "INFO", "INFO keyspace", "PING", "CLUSTER COUNTKEYSINSLOT 5", "CONFIG GET maxmemory", "CLIENT LIST", "COMMAND COUNT"} {
+		c.ask(request)
+		if after := count(); after != before {
+			t.Errorf("%s counts: %+v before, %+v after", request, before, after)
+			before = after
+		}
+	}
+	if c.ask("SCAN 0 COUNT 100"); count().ScanReads != before.ScanReads+20 {
+		t.Errorf("a SCAN of 20 keys counts %d reads", count().ScanReads-before.ScanReads)
+	}
+}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -270,25 +271,31 @@ func (a *Admin) planSetKnobs(_ context.Context, _ *query, r api.SetKnobs) (*plan
 	}, nil
 }
 
-// explainHeat is what is found about a shard, and what was decided, in sentences.
-func (a *Admin) explainHeat(id cleave.ShardID) (why []string, decisions []api.Decision) {
-	b := a.balancer
+// explainHeat adds what is found about the shard of an explanation, and what was decided.
+func (a *Admin) explainHeat(e *api.Explanation) {
+	b, id := a.balancer, cleave.ShardID(e.Shard.ID)
 	if b == nil {
-		return nil, nil
+		return
 	}
 	if f, ok := b.Finding(id); ok {
-		why = append(why, fmt.Sprintf("It is found to be %s: %s.", f.Class, f.Evidence))
+		if f.Class != classify.Cold {
+			hot := a.toOneHot(&f, a.node.Throttles().List())
+			e.Hot = &hot
+		}
+		e.Why = append(e.Why, fmt.Sprintf("Its shard is found to be %s: %s.", f.Class, f.Evidence))
+		if f.Key != nil && e.Key != nil && f.Class == classify.HotKey && !bytes.Equal([]byte(b.KeyText(id, f.Key)), *e.Key) {
+			e.Why = append(e.Why, fmt.Sprintf("That is because of another key, %s.", quoteKey(*e.Hot.Key)))
+		}
 		if r := b.Remedy(&f); r != "" {
-			why = append(why, "What an application can do: "+r+".")
+			e.Why = append(e.Why, "What an application can do: "+r+".")
 		}
 	}
 	if accepted, ok := b.Acceptance(id); ok {
-		why = append(why, fmt.Sprintf("It is accepted as it is until %s: %s. Price: %s.", msTime(accepted.UntilMS).Format(time.DateTime+" MST"), accepted.Reason, accepted.Price))
+		e.Why = append(e.Why, fmt.Sprintf("It is accepted as it is until %s: %s. Price: %s.", msTime(accepted.UntilMS).Format(time.DateTime+" MST"), accepted.Reason, accepted.Price))
 	}
 	for _, d := range b.Decisions(id, explainedDecisions) {
-		decisions = append(decisions, toDecision(&d))
+		e.Decisions = append(e.Decisions, toDecision(&d))
 	}
-	return why, decisions
 }
 
 // explainedDecisions is how many decisions an explanation has.

@@ -12,6 +12,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/ops/output"
+	"github.com/cleavekv/cleave/internal/reshard/balancer"
 	"github.com/cleavekv/cleave/internal/reshard/classify"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -47,8 +48,10 @@ func (a *Admin) toOneHot(f *classify.Finding, throttles []node.ShardThrottle) ap
 	if f.Shard == 0 {
 		return one
 	}
-	if last := b.Decisions(f.Shard, 1); len(last) > 0 {
-		d := toDecision(&last[0])
+	if all := b.Decisions(f.Shard, maxListedDecisions); len(all) > 0 {
+		// The newest is not always the last: to leave a shard as it is, is decided again and again.
+		last := slices.MaxFunc(all, func(x, y balancer.ReliefDecision) int { return cmp.Compare(x.LastMS, y.LastMS) })
+		d := toDecision(&last)
 		one.Decision = &d
 	}
 	if accepted, ok := b.Acceptance(f.Shard); ok {
@@ -114,6 +117,8 @@ func describeRelief(h *api.Hot, now time.Time) string {
 		return "nothing was decided yet"
 	case d.Change == "keep":
 		return "left as it is: " + d.Reason
+	case d.Change == api.EventThrottle:
+		return fmt.Sprintf("its writers were held up until %s ago: %s", now.Sub(d.Last).Round(time.Second), d.Reason)
 	default:
 		return fmt.Sprintf("last %s %s ago, %s: %s", d.Change, now.Sub(d.Last).Round(time.Second), d.Outcome, d.Reason)
 	}

@@ -290,8 +290,7 @@ func (a *Admin) explainShard(ctx context.Context, q *query) (api.Explanation, er
 	}
 	e := api.Explanation{Keyspace: s.Keyspace, Kind: s.Kind, Shard: s, Why: s.Why}
 	e.Shard.Why = nil
-	why, decisions := a.explainHeat(cleave.ShardID(id))
-	e.Why, e.Decisions = append(e.Why, why...), decisions
+	a.explainHeat(&e)
 	return e, nil
 }
 
@@ -362,5 +361,6 @@ func (a *Admin) withLocation(ctx context.Context, e api.Explanation, shard uint6
 	e.Why = slices.Concat(e.Why, s.Why)
 	e.Shard = s
 	e.Shard.Why = nil
+	a.explainHeat(&e)
 	return e, nil
 }

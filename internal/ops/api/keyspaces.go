@@ -118,7 +118,9 @@ type Explanation struct {
 	Shard Shard `json:"shard"`
 	// Why is how one follows from the other, in sentences.
 	Why []string `json:"why"`
-	// Decisions are the last ones about a shard, the newest first.
+	// Hot is what was found about the shard, if it needs attention: its class, the evidence and the remedy.
+	Hot *Hot `json:"hot,omitempty"`
+	// Decisions are the last ones about the shard, the newest first.
 	Decisions []Decision `json:"decisions,omitempty"`
 }
 
