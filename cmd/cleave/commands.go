@@ -269,7 +269,7 @@ func formatPlan(p *api.Plan, width int) string {
 		b.WriteString(output.WrapTo("- "+output.EscapeUnprintable(s), width) + "\n")
 	}
 	if x := p.Price; x != nil {
-		fmt.Fprintf(&b, "carried      %s in %s\n", formatEstimate(output.Bytes(x.Bytes)), formatEstimate(output.Plural(x.Rows, "row")))
+		fmt.Fprintf(&b, "carried      %s in %s\n", formatEstimate(output.Bytes(x.Bytes)), formatEstimate(output.Plural(output.Rough(x.Rows), "row")))
 		fmt.Fprintf(&b, "other group  %s\n", output.Plural(x.Moves, "shard"))
 		fmt.Fprintf(&b, "takes        %s, of which writes to a range wait for %s\n", formatEstimate(output.Seconds(x.Seconds)), formatEstimate(output.Seconds(x.PauseSeconds)))
 		fmt.Fprintf(&b, "fullest      group has %.2f times the mean, then %.2f\n", x.SkewBefore, x.SkewAfter)

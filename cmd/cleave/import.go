@@ -144,7 +144,7 @@ func formatImportProgress(r *importer.Report) (fraction float64, text string) {
 	if r.Total > 0 {
 		fraction = float64(r.Keys) / float64(r.Total)
 	}
-	text = fmt.Sprintf("%s of %s, %s/s", output.Count(r.Keys), formatEstimate(output.Plural(r.Total, "key")), output.Bytes(r.BytesPerSecond()))
+	text = fmt.Sprintf("%s of %s, %s/s", output.Count(r.Keys), formatEstimate(output.Plural(output.Rough(r.Total), "key")), output.Bytes(r.BytesPerSecond()))
 	if eta := r.ETASeconds(); eta >= 0 {
 		text += ", " + formatEstimate(output.Seconds(eta)) + " to go"
 	}

@@ -81,7 +81,7 @@ func formatJob(j api.Job) string {
 		line("parts", "%d", j.Children)
 	}
 	if x := j.Expected; x != nil {
-		line("expected", "%s in %s, %s", formatEstimate(output.Bytes(x.Bytes)), formatEstimate(output.Plural(x.Rows, "row")), formatEstimate(output.Seconds(x.Seconds)))
+		line("expected", "%s in %s, %s", formatEstimate(output.Bytes(x.Bytes)), formatEstimate(output.Plural(output.Rough(x.Rows), "row")), formatEstimate(output.Seconds(x.Seconds)))
 	}
 	line("carried", "%s in %s, %s/s", output.Bytes(j.Bytes), output.Plural(j.Rows, "row"), output.Bytes(j.RateBytesPerSecond))
 	if j.LimitBytesPerSecond > 0 {

@@ -48,7 +48,7 @@ var keyspaceColumns = []output.Column[api.Keyspace]{
 	}},
 	{Head: "shards", Right: true, Cell: func(k api.Keyspace) string { return output.Count(k.Shards) }},
 	{Head: "indexes", Right: true, Cell: func(k api.Keyspace) string { return output.Count(k.Indexes) }},
-	{Head: "rows", Right: true, Cell: func(k api.Keyspace) string { return formatEstimate(output.Count(k.Rows)) }},
+	{Head: "rows", Right: true, Cell: func(k api.Keyspace) string { return formatEstimate(output.Count(output.Rough(k.Rows))) }},
 	{Head: "bytes", Right: true, Cell: func(k api.Keyspace) string { return formatEstimate(output.Bytes(k.Bytes)) }},
 	{Head: "cache hits", Right: true, Cell: func(k api.Keyspace) string { return fmt.Sprintf("%.0f %%", 100*k.CacheHitRatio) }},
 }

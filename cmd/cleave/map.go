@@ -73,7 +73,7 @@ func newMapColumns(m api.Map) []output.Column[api.Group] {
 		{Head: "drawn", Cell: func(g api.Group) string { return string(groupSymbol(g.ID)) }},
 		{Head: "store", Right: true, Cell: func(g api.Group) string { return fmt.Sprint(g.Store) }},
 		{Head: "shards", Right: true, Cell: func(g api.Group) string { return output.Count(g.Shards) }},
-		{Head: "rows", Right: true, Cell: func(g api.Group) string { return formatEstimate(output.Count(g.Rows)) }},
+		{Head: "rows", Right: true, Cell: func(g api.Group) string { return formatEstimate(output.Count(output.Rough(g.Rows))) }},
 		{Head: "bytes", Right: true, Cell: func(g api.Group) string { return formatEstimate(output.Bytes(g.Bytes)) }, Bar: share},
 	}
 }
@@ -182,14 +182,12 @@ func formatExplanation(e api.Explanation, width int) string {
 	}
 	writeKeyFacts(&e, line)
 	s := e.Shard
-	line("shard", "%d: %s, %s, %s (~%.0f %% of all)", s.ID, formatShardKeys(s), formatEstimate(output.Plural(s.Rows, "row")), formatEstimate(output.Bytes(s.Bytes)), 100*s.Share)
+	line("shard", "%d: %s, %s, %s (~%.0f %% of all)", s.ID, formatShardKeys(s), formatEstimate(output.Plural(output.Rough(s.Rows), "row")), formatEstimate(output.Bytes(s.Bytes)), 100*s.Share)
 	line("group", "%d", s.Group)
 	line("store", "%d", s.Store)
-	class := "even: nothing is found about its shard"
-	if e.Hot != nil {
-		class = e.Hot.Class
+	if e.Class != "" {
+		line("class", "%s", e.Class)
 	}
-	line("class", "%s", class)
 	if s.Job != "" {
 		line("job", "%s is at work on it: cleave job watch %s", s.Job, s.Job)
 	}

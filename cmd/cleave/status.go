@@ -117,7 +117,7 @@ func formatStatus(s api.Status, width int) string {
 	}
 	line("tolerates", "%s; storage %s, appendfsync %s", output.Plural(s.FailuresTolerated, "lost machine"), s.Storage, s.Durability)
 	line("server", "%s, up %s, %s of %s, %s", s.Version, output.Seconds(s.UptimeSeconds), output.Count(s.Clients), output.Plural(s.MaxClients, "client"), output.Plural(s.Commands, "command"))
-	line("data", "%s in %s of %s", formatEstimate(output.Bytes(s.Bytes)), formatEstimate(output.Plural(s.Rows, "row")), output.Plural(s.Keyspaces, "keyspace"))
+	line("data", "%s in %s of %s", formatEstimate(output.Bytes(s.Bytes)), formatEstimate(output.Plural(output.Rough(s.Rows), "row")), output.Plural(s.Keyspaces, "keyspace"))
 	line("map", "version %d, %s in %s on %s", s.MapVersion, output.Plural(s.Shards, "shard"), output.Plural(s.Groups, "group"), output.Plural(len(s.Stores), "store"))
 	for _, h := range []*api.Hottest{s.Hottest, s.Fullest} {
 		if h == nil {

@@ -277,7 +277,9 @@ func (a *Admin) explainHeat(e *api.Explanation) {
 	if b == nil {
 		return
 	}
+	e.Class = classify.Even.String()
 	if f, ok := b.Finding(id); ok {
+		e.Class = f.Class.String()
 		if f.Class != classify.Cold {
 			hot := a.toOneHot(&f, a.node.Throttles().List())
 			e.Hot = &hot

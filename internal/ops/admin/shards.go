@@ -94,9 +94,9 @@ func explainShardState(shards []api.Shard, i int) []string {
 	}
 	if others > 1 && mean > 0 && s.Keyspace != "" {
 		mean /= float64(others)
-		why = append(why, fmt.Sprintf("It has about %s of %s together, %.2f times the mean of all shards.", output.Plural(s.Rows, "row"), output.Plural(s.Bytes, "byte"), float64(s.Bytes)/mean))
+		why = append(why, fmt.Sprintf("It has about %s of %s together by estimate, %.2f times the mean of all shards. What was overwritten or deleted counts until the store has compacted: DBSIZE counts keys.", output.Plural(output.Rough(s.Rows), "row"), output.Bytes(s.Bytes), float64(s.Bytes)/mean))
 	} else {
-		why = append(why, fmt.Sprintf("It has about %s of %s together.", output.Plural(s.Rows, "row"), output.Plural(s.Bytes, "byte")))
+		why = append(why, fmt.Sprintf("It has about %s of %s together by estimate.", output.Plural(output.Rough(s.Rows), "row"), output.Bytes(s.Bytes)))
 	}
 	if l := s.Load; l.Reads+l.Writes > 0 {
 		why = append(why, fmt.Sprintf("It is asked %.0f reads and %.0f writes a second, and was asked %d and %d since the server has started.", l.ReadsPerSecond, l.WritesPerSecond, l.Reads, l.Writes))

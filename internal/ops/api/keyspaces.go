@@ -118,6 +118,8 @@ type Explanation struct {
 	Shard Shard `json:"shard"`
 	// Why is how one follows from the other, in sentences.
 	Why []string `json:"why"`
+	// Class is that of the shard, even if nothing is found about it; none without heat.
+	Class string `json:"class,omitempty"`
 	// Hot is what was found about the shard, if it needs attention: its class, the evidence and the remedy.
 	Hot *Hot `json:"hot,omitempty"`
 	// Decisions are the last ones about the shard, the newest first.

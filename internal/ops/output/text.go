@@ -168,6 +168,16 @@ func Count[N int | int64 | uint64](n N) string {
 	return text
 }
 
+// Rough is an estimate rounded to two digits: the others would claim what is not known, and a later estimate with other
+// ones would look like a loss.
+func Rough[N int | int64 | uint64](n N) N {
+	unit := N(1)
+	for n/unit >= 100 {
+		unit *= 10
+	}
+	return (n + unit/2) / unit * unit
+}
+
 // Plural is a number of things for people: 1 row, 1,234 rows. The noun is regular: it takes
 // an s, or es after x, s and h.
 func Plural[N int | int64 | uint64](n N, noun string) string {

@@ -152,3 +152,11 @@ func TestTable_ScreenTooNarrow_LeavesColumnsOut(t *testing.T) {
 		}
 	}
 }
+
+func TestRough_KeepsTwoDigits(t *testing.T) {
+	for n, want := range map[uint64]uint64{0: 0, 7: 7, 99: 99, 123: 120, 125: 130, 999: 1000, 77_995: 78_000, 1_234_567: 1_200_000} {
+		if got := Rough(n); got != want {
+			t.Errorf("%d becomes %d, want %d", n, got, want)
+		}
+	}
+}
