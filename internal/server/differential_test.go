@@ -21,6 +21,8 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/hash"
+	"github.com/cleavekv/cleave/internal/reshard/balancer"
+	"github.com/cleavekv/cleave/internal/testkit/relief"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -50,7 +52,10 @@ func TestPipelinesAreAnsweredAsByRedis(t *testing.T) {
 			l := startOn(t, openDB(t, dir, o), sh.serverShape, Options{})
 			var counts tally.Counts
 			l.compareWithRedis(seedOf(t), pipelines, &counts)
-			needed := []string{"pipelines", "looks at the order", "changes of the map"}
+			needed := []string{"pipelines", "changes of the map", "jobs of the heat loop"}
+			if sh.stores == 1 {
+				needed = append(needed, "looks at the order")
+			}
 			if sh.cold {
 				for _, s := range l.db.Metrics().Stores {
 					counts.Add("misses", int(s.CacheMisses))
@@ -86,6 +91,7 @@ func (l *testServer) compareWithRedis(seed uint64, pipelines int, counts *tally.
 		if len(l.s.node.StoreHosts()) == 1 { // requests of several stores have no order for others
 			others.Go(func() { l.checkReadOrder(&stop, counts) })
 		}
+		others.Go(func() { l.relieveShards(&stop, counts) })
 		others.Go(func() { l.moveShardsAtRandom(rand.New(rand.NewPCG(seed, uint64(clientCount+round))), &stop, counts) })
 		for _, w := range twins {
 			wg.Go(func() {
@@ -187,6 +193,23 @@ func (l *testServer) moveShardsAtRandom(rng *rand.Rand, stop *atomic.Bool, count
 		made++
 		counts.Add(what, 1)
 		counts.Add("changes of the map", 1)
+	}
+}
+
+// relieveShards runs the heat loop as fast as it goes, until stop is set.
+func (l *testServer) relieveShards(stop *atomic.Bool, counts *tally.Counts) {
+	b, err := balancer.Start(l.s.node, balancer.Options{Manual: true})
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	defer b.Close()
+	maxShards := l.db.Map().Len() + 30
+	if err := relief.Run(ctx, b, l.db.Map, maxShards, stop.Load, func(d balancer.ReliefDecision) {
+		counts.Add("jobs of the heat loop", 1)
+		counts.Add(d.Change+"s of the heat loop", 1)
+	}); err != nil {
+		l.t.Error(err)
 	}
 }
 

@@ -88,10 +88,10 @@ var layers = map[string]int{
 	"internal/storage/store":       5,
 	"internal/shard/group":         6,
 	"internal/reshard/mover":       6,
-	"internal/reshard/distributor": 6,
 	"internal/reshard/classify":    6,
 	"internal/reshard/feed":        6,
 	"internal/reshard/protocol":    7,
+	"internal/reshard/distributor": 7,
 	"internal/testkit/sim":         8,
 	"internal/node":                8,
 
@@ -113,6 +113,7 @@ var layers = map[string]int{
 	"watch":            12,
 
 	"internal/testkit/smallstore": 12,
+	"internal/testkit/relief":     10,
 
 	"internal/server/pubsub":   12,
 	"internal/server/settings": 13,
