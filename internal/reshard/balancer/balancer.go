@@ -227,15 +227,7 @@ func (b *Balancer) toRequest(p *distributor.Proposal) (mover.Request, error) {
 	if !ok {
 		return mover.Request{}, fmt.Errorf("%w: %v is gone", partition.ErrUnknownShard, p.Shard)
 	}
-	switch p.Change {
-	case distributor.Split:
-		return mover.Request{Kind: mover.Split, Shard: p.Shard, Expect: s.Changed, In: &b.last.keyspaces[p.Shard].Keyspace, At: p.At}, nil
-	case distributor.Move:
-		return mover.Request{Kind: mover.Move, Shard: p.Shard, Expect: s.Changed, To: p.To}, nil
-	case distributor.Merge:
-		return mover.Request{Kind: mover.Merge, Shard: p.Shard, Right: p.With}, nil
-	}
-	return mover.Request{}, fmt.Errorf("no job does %v", p.Change)
+	return p.Request(s, &b.last.keyspaces[p.Shard].Keyspace), nil
 }
 
 // judge looks what became of decisions: whether their jobs have ended, and, of moves that were to relieve a group, whether

@@ -193,7 +193,7 @@ func (w *observer) observe(ctx context.Context, at time.Duration, planner *distr
 		k := findKeyspace(spaces, s.Span)
 		o.keyspaces[s.ID] = k
 		seen[s.ID] = w.seen[s.ID] + 1
-		x := distributor.Shard{Shard: s, Bytes: int64(sizes(s.ID).Bytes), Work: o.rates[s.ID].Service + overhead*o.rates[s.ID].Ops(), IsBusy: isBusy(o.jobs, s), IsFixed: k == nil || n.IsFixed(s)}
+		x := distributor.Shard{Shard: s, Bytes: int64(sizes(s.ID).Bytes), Work: o.rates[s.ID].Service + overhead*o.rates[s.ID].Ops(), IsBusy: mover.CheckBusy(o.jobs, s.Span) != nil, IsFixed: k == nil || n.IsFixed(s)}
 		if k != nil {
 			x.Keyspace = k.ID
 			x.IsFixed = x.IsFixed || fixed(s.ID)
@@ -237,13 +237,6 @@ const minEdgeShare = 0.8
 // groupCapacity is how much work a group can do where several share the processors.
 func groupCapacity(groups int) float64 {
 	return min(1, float64(runtime.GOMAXPROCS(0))/float64(groups))
-}
-
-// isBusy reports whether a job is at work on a shard.
-func isBusy(jobs []mover.Job, s partition.Shard) bool {
-	return slices.ContainsFunc(jobs, func(j mover.Job) bool {
-		return j.Shard == s.ID || j.Right == s.ID || !j.Span.Empty() && len(j.Span.Start)+len(j.Span.End) > 0 && j.Span.Overlaps(s.Span)
-	})
 }
 
 // findKeyspace returns the keyspace that has a shard, the first one if several do, nil if none does.
@@ -469,20 +462,7 @@ func (w *observer) cutsByHeat(s *distributor.Shard, k *node.Keyspace) (cuts []di
 	if samples < minCutSamples {
 		return nil
 	}
-	for _, c := range found {
-		at := partition.Position(c.Key)
-		if !k.Span().Contains(at) {
-			continue
-		}
-		if k.Kind == partition.Hash {
-			// Where a slot begins, unless the shard does so within it: then all of its load is in few slots.
-			if slot := k.SlotSpan(uint16(k.SlotAt(at))).Start; bytes.Compare(s.Span.Start, slot) < 0 {
-				at = slot
-			}
-		}
-		cuts = append(cuts, distributor.SplitPoint{At: at, Work: c.Before, Bytes: w.bytesBefore(s, at)})
-	}
-	return cuts
+	return distributor.CutsByLoad(found, s.Span, &k.Keyspace, func(at partition.Position) float64 { return w.bytesBefore(s, at) })
 }
 
 // bytesBefore is the share of the bytes of a shard before a position, half if that is not known.

@@ -168,6 +168,7 @@ func (o *op) sendVisit(p partition.Position, safe bool, v visit, heard func(comm
 		if err == nil {
 			err = reply.Err
 		}
+		w.recordHeat(p, len(p)+len(reply.Bytes))
 		w.recordTrace("call", uint64(to), uint64(reply.Kind), uint64(reply.Int), reply.Version)
 		w.sendMessage(l, func() {
 			if !o.isOver && o.attempt == attempt {
@@ -277,6 +278,8 @@ func (c *client) runRandomOp() {
 		c.runRoundsOp()
 	case w.cfg.Contended:
 		c.runContendedOp(n)
+	case w.cfg.Heat == "edge" && w.drawChance(600):
+		c.runRegisterOp(w.pickEdgeKey())
 	case n < 16:
 		c.runRegisterOp(makeKey(letter, "reg", w.rng.IntN(2)))
 	case n < 22:

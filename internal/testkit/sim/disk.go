@@ -141,6 +141,9 @@ func (w *world) setUp() {
 		w.clients = append(w.clients, &client{w: w, id: i, m: m, opsLeft: w.cfg.Ops})
 	}
 	w.feedReader, w.hub, w.cache = newFeedReader(w), newHub(w), newCacheModel(w)
+	if w.cfg.Heat != "" {
+		w.heat = newHeatLoop(w, nil)
+	}
 	for range 2 {
 		w.jobDrivers = append(w.jobDrivers, newJobDriver(w))
 	}

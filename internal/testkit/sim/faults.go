@@ -166,6 +166,9 @@ func (w *world) crashProcess() {
 	for _, d := range w.disks {
 		d.crashStore(pickOne(w, []int{0, 50, 100}))
 	}
+	if w.heat != nil {
+		w.heat = newHeatLoop(w, w.heat.pieces)
+	}
 	clear(w.seenDecisions)
 	w.feedReader.crash()
 	w.hub.crash()
@@ -190,6 +193,9 @@ func (w *world) scheduleBackground() {
 	}
 	if w.cfg.Jobs {
 		w.scheduleEvery(4*millisecond, w.runOperator)
+	}
+	if w.heat != nil {
+		w.scheduleEvery(heatRound, func() { w.heat.runRound() })
 	}
 	w.scheduleEvery(20*millisecond, func() { w.jobDrivers[0].pollJobs() })
 	w.scheduleEvery(70*millisecond, func() { w.jobDrivers[1].pollJobs() })

@@ -235,6 +235,9 @@ func (l finalReader) readEverything() {
 		l.readCounters(letter)
 		l.checkRoster(letter)
 	}
+	for i := range w.edgeKeys + 1 {
+		l.readRegister(edgeKey(i))
+	}
 	h.txns = append(h.txns, l.readLists())
 	h.balances, h.scans = append(h.balances, l.readBank()), append(h.scans, l.scanKeys())
 	w.checkLeases(l.getValue)
@@ -270,15 +273,20 @@ func (l finalReader) newCall() check.Call {
 }
 
 func (l finalReader) readRegisters(letter string) {
-	got := func(k string, v register.Value) {
-		l.w.history.registers = append(l.w.history.registers, register.Call{Call: l.newCall(), Key: k, Kind: register.Get, Got: v})
-	}
 	for i := range 2 {
-		k := makeKey(letter, "reg", i)
-		got(k, register.Value(decodeUint64(l.getValue(k))))
+		l.readRegister(makeKey(letter, "reg", i))
 	}
 	k := makeKey(letter, "hash", 0)
-	got(k, l.w.checkWholeHash(k, l.evalCommand(k, &command.HGetAll{Key: positionOf(k)})))
+	l.recordRegister(k, l.w.checkWholeHash(k, l.evalCommand(k, &command.HGetAll{Key: positionOf(k)})))
+}
+
+func (l finalReader) readRegister(k string) {
+	l.recordRegister(k, register.Value(decodeUint64(l.getValue(k))))
+}
+
+// recordRegister notes what a register holds.
+func (l finalReader) recordRegister(k string, v register.Value) {
+	l.w.history.registers = append(l.w.history.registers, register.Call{Call: l.newCall(), Key: k, Kind: register.Get, Got: v})
 }
 
 func (l finalReader) readCounters(letter string) {

@@ -251,7 +251,7 @@ func (d *jobDriver) runEffect(j mover.Job, x mover.Effect) {
 	case mover.SurveyCluster:
 		d.surveyCluster(j, x)
 	case mover.StartJob:
-		w.admitJob(l, x.Request)
+		w.admitJob(l, x.Request, "jobs of jobs")
 	case mover.CancelJob:
 		d.cancelJob(x.Job)
 	case mover.CheckNoDecisions:

@@ -23,22 +23,22 @@ func (w *world) runOperator() {
 		return
 	}
 	if r, ok := w.drawJob(); ok {
-		w.admitJob(message{"admitting", false}, r)
+		w.admitJob(message{"admitting", false}, r, "jobs")
 	}
 }
 
-// admitJob asks the catalog for a job.
-func (w *world) admitJob(l message, r mover.Request) {
+// admitJob asks the catalog for a job, and counts it under a name.
+func (w *world) admitJob(l message, r mover.Request, name string) {
 	home := func(g partition.GroupID) uint64 { return uint64(w.homeDisk(g).number) }
 	w.sendCommand(l, catalogGroup, func() command.Command {
 		return &reportedAdmit{AdmitJob: protocol.AdmitJob{Catalog: catalogKeys, Request: r, Home: home, NowMS: w.wallMS()}, w: w}
 	}, func(r command.Reply) {
 		if r.Err != nil {
-			w.addCount("jobs refused")
+			w.addCount(name + " refused")
 			w.refreshMap()
 			return
 		}
-		w.addCount("jobs admitted")
+		w.addCount(name + " admitted")
 		w.jobDrivers[0].pollJobs()
 	})
 }

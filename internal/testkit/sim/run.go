@@ -65,6 +65,9 @@ type Config struct {
 	Faults Fault
 	// Jobs reports whether shards are split, merged and moved all the time.
 	Jobs bool
+	// Heat makes some keys hot and lets the heat loop relieve them: "zipf" is a letter that is asked more than others, another
+	// one each time, and "edge" keys that come in the order of time. "" is neither.
+	Heat string
 	// Events ends the faults and the load after that many events; 0 is no limit.
 	Events int
 	// Contended worlds have transactions, on few keys, that take their time.
@@ -206,6 +209,9 @@ func smallerConfigs(c Config, events int) (list []Config) {
 	}
 	if c.Jobs {
 		add(func(n *Config) { n.Jobs = false })
+	}
+	if c.Heat != "" {
+		add(func(n *Config) { n.Heat = "" })
 	}
 	for _, part := range []int{2, 4, 8} {
 		limit := c.Events

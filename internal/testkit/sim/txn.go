@@ -165,6 +165,9 @@ func (x *tx) commit() {
 	parts, groups := x.splitByParticipant()
 	together := !slices.ContainsFunc(groups, func(g partition.GroupID) bool { return w.homeDisk(g) != w.homeDisk(groups[0]) })
 	x.o.attempt++ // reads that come late are of no use
+	for _, wr := range x.writes {
+		w.recordHeat(positionOf(wr.key), len(wr.key))
+	}
 	switch {
 	case together && w.drawChance(600) && x.id == (txn.ID{}):
 		w.addCount("transactions joint")
@@ -247,7 +250,9 @@ func (w *world) tryLimit() int {
 }
 
 // isUndisturbed reports whether nothing takes a hold away.
-func (w *world) isUndisturbed() bool { return w.cfg.Faults == 0 && !w.cfg.Jobs && !w.isQuiescing }
+func (w *world) isUndisturbed() bool {
+	return w.cfg.Faults == 0 && !w.cfg.Jobs && w.cfg.Heat == "" && !w.isQuiescing
+}
 
 // reserve asks the groups for all that is claimed, in the order of their ids, and goes
 // on when it has it.

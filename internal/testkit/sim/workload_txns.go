@@ -24,6 +24,9 @@ func spansToReserve(write bool, keys ...string) (claims []txn.ReservedSpan) {
 
 // pickLetters returns n different letters in their order.
 func (w *world) pickLetters(n int) []string {
+	if w.cfg.Heat == "zipf" {
+		return w.drawHotLetters(n)
+	}
 	list := slices.Clone(letters)
 	if w.drawChance(500) || w.cfg.Contended {
 		list = list[:3] // where all the others are too

@@ -81,6 +81,9 @@ type world struct {
 	feedReader  *feedReader
 	hub         *hub
 	cache       *cacheModel
+	heat        *heatLoop // nil if there is none
+	// edgeKeys is how many keys there are that come in the order of time.
+	edgeKeys int
 	// seenDecisions are decisions that were there at the last look.
 	seenDecisions map[txn.ID]bool
 
