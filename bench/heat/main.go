@@ -88,6 +88,16 @@ func run(o options, stdout, progress io.Writer) error {
 		fmt.Fprintf(&text, "\n## %s\n\n%s\n\n| | writes a second | p50 | p99 | writes a second to the hot shard |\n|---|--:|--:|--:|--:|\n%s\n",
 			neighbours, neighboursAbout, strings.Join(lines, "\n"))
 	}
+	const embedded = "where a group is the limit"
+	if strings.Contains(embedded, o.only) {
+		fmt.Fprintln(progress, embedded)
+		lines, err := measureEmbedded(dir, progress)
+		if err != nil {
+			return fmt.Errorf("%s: %w", embedded, err)
+		}
+		fmt.Fprintf(&text, "\n## %s\n\n"+embeddedAbout+"\n\n| | share | off | on | spread | on / off | spread / off |\n|---|--:|--:|--:|--:|--:|--:|\n%s\n",
+			embedded, embeddedWorkers, embeddedKeys, embeddedStill, embeddedWindow, embeddedRounds, strings.Join(lines, "\n"))
+	}
 	const cost = "cost of looking"
 	if strings.Contains(cost, o.only) {
 		fmt.Fprintln(progress, cost)

@@ -37,11 +37,13 @@ const (
 	many = 64
 )
 
-// Cells yields transactions by distance, costs by the number of shards, what a move
+// Cells yields transactions by distance, by the number of their stores and in each other's way, costs by the number of shards, what a move
 // disturbs, and costs by the number of groups.
 func Cells(cfg Config) iter.Seq[duel.Cell] {
 	return func(yield func(duel.Cell) bool) {
 		_ = commits(cfg, yield) &&
+			participants(cfg, yield) &&
+			contention(cfg, yield) &&
 			flat(cfg, yield) &&
 			moves(cfg, yield) &&
 			groups(cfg, yield)

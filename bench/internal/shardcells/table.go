@@ -158,9 +158,12 @@ func (t *table) get(row int) {
 }
 
 // update reads and writes two rows in a transaction.
-func (t *table) update(a, b int, value []byte) {
+func (t *table) update(a, b int, value []byte) { t.updateRows([]int{a, b}, value) }
+
+// updateRows reads and writes rows in a transaction.
+func (t *table) updateRows(rows []int, value []byte) {
 	must(t.db.Update(ctx, func(tx *cleave.Txn) error {
-		for _, row := range [...]int{a, b} {
+		for _, row := range rows {
 			if _, err := tx.Get(t.ks, rowKey(row)); err != nil {
 				return err
 			}
