@@ -65,8 +65,8 @@ func contention(cfg Config, yield func(duel.Cell) bool) bool {
 		ID:      fmt.Sprintf("shards/contention-x%d", many),
 		Title:   fmt.Sprintf("a transaction that reads and writes two of %d rows that %d clients share, in one shard or several, of 4 groups of a store, durability everysec", hotRows, many),
 		Metrics: duel.Costs,
-		Rounds:  21,
-		Ops:     many * 16,
+		Rounds:  11,
+		Ops:     many * 4, // some of them wait for all others
 	}
 	for _, n := range []int{1, 4, hotShards} {
 		work := func(ops int) {
