@@ -33,6 +33,7 @@ const clientCount = 4
 // Whatever clients ask for, at once and in whichever order, each is answered as Redis
 // would, while shards are split, merged and moved under them.
 func TestPipelinesAreAnsweredAsByRedis(t *testing.T) {
+	var relieved tally.Counts
 	for _, sh := range []struct {
 		serverShape
 		cold bool
@@ -52,7 +53,10 @@ func TestPipelinesAreAnsweredAsByRedis(t *testing.T) {
 			l := startOn(t, openDB(t, dir, o), sh.serverShape, Options{})
 			var counts tally.Counts
 			l.compareWithRedis(seedOf(t), pipelines, &counts)
-			needed := []string{"pipelines", "changes of the map", "jobs of the heat loop"}
+			if counts.Has("jobs of the heat loop") {
+				relieved.Add("shapes that the heat loop has changed", 1)
+			}
+			needed := []string{"pipelines", "changes of the map"}
 			if sh.stores == 1 {
 				needed = append(needed, "looks at the order")
 			}
@@ -66,6 +70,7 @@ func TestPipelinesAreAnsweredAsByRedis(t *testing.T) {
 			counts.Log(t, needed...)
 		})
 	}
+	relieved.Log(t, "shapes that the heat loop has changed")
 }
 
 // compareWithRedis lets clients say the same to the server and to Redis, so many pipelines each in a
@@ -204,8 +209,9 @@ func (l *testServer) relieveShards(stop *atomic.Bool, counts *tally.Counts) {
 		return
 	}
 	defer b.Close()
+	const maxShardBytes = 100e3 // fewer than some have, so that there is room for moves
 	maxShards := l.db.Map().Len() + 30
-	if err := relief.Run(ctx, b, l.db.Map, maxShards, stop.Load, func(d balancer.ReliefDecision) {
+	if err := relief.Run(ctx, b, l.db.Map, maxShardBytes, maxShards, stop.Load, func(d balancer.ReliefDecision) {
 		counts.Add("jobs of the heat loop", 1)
 		counts.Add(d.Change+"s of the heat loop", 1)
 	}); err != nil {

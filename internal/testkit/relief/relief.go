@@ -5,25 +5,30 @@ package relief
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strconv"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/reshard/balancer"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// restlessKnobs make the balancer split, move and merge for the least of reasons, and again at once.
+// restlessKnobs make the balancer split, move and merge for the least of reasons, and again at once. How large a shard may
+// be is for the test to say: splits of what is larger come before moves.
 var restlessKnobs = map[string]string{
-	"shard-max-bytes": "100000", "shard-min-bytes": "20000", "imbalance": "1.01", "busy-work": "0.001", "cold-work": "0.0001",
+	"imbalance": "1.01", "busy-work": "0.001", "cold-work": "0.0001",
 	"max-moves": "100", "max-jobs": "4", "settle": "20ms", "residence": "40ms", "payback": "1h", "copy-bytes": "1e9", "max-edge-splits": "1000",
 }
 
 // pause is between two rounds: a server makes one a second.
 const pause = 5 * time.Millisecond
 
-// Run makes rounds of a balancer until stopped reports true, and none while the map has maxShards: somebody else is to
-// merge them. began is called with each decision for which a job has begun.
-func Run(ctx context.Context, b *balancer.Balancer, current func() *partition.Map, maxShards int, stopped func() bool, began func(balancer.ReliefDecision)) error {
-	if err := b.SetKnobs(ctx, restlessKnobs); err != nil {
+// Run makes rounds of a balancer that splits shards of more than maxBytes until stopped reports true, and none while the map has
+// maxShards: the test is to merge them. began is called with each decision for which a job has begun.
+func Run(ctx context.Context, b *balancer.Balancer, current func() *partition.Map, maxBytes, maxShards int, stopped func() bool, began func(balancer.ReliefDecision)) error {
+	knobs := maps.Clone(restlessKnobs)
+	knobs["shard-max-bytes"], knobs["shard-min-bytes"] = strconv.Itoa(maxBytes), strconv.Itoa(maxBytes/4)
+	if err := b.SetKnobs(ctx, knobs); err != nil {
 		return fmt.Errorf("set the knobs of the balancer: %w", err)
 	}
 	for ; !stopped(); time.Sleep(pause) {
