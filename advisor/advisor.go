@@ -1,7 +1,6 @@
 package advisor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -187,6 +186,7 @@ type analysis struct {
 	nameOf map[string]string
 	// together are the columns of each of Options.Together.
 	together [][]int
+	arrival  arrival
 }
 
 // Analyze reads a source and reports which key suits its records. If the context ends, it stops
@@ -212,13 +212,18 @@ func Analyze(ctx context.Context, src Source, o Options) (*Report, error) {
 			a.problems = append(a.problems, Problem{c.wrongLine(), c.name, fmt.Sprintf("%d values are not of type %v, this is the first", c.wrong, keyTypes[c.typ])})
 		}
 	}
+	if !o.Traffic {
+		if err := a.orderRows(); err != nil {
+			return nil, err
+		}
+	}
 	if err := a.readQueries(); err != nil {
 		return nil, err
 	}
 	if err := a.checkQueries(); err != nil {
 		return nil, err
 	}
-	if a.sim, err = newSimulator(a.columns, a.sample.Items(), a.collector.bursts, o.Shards); err != nil {
+	if a.sim, err = newSimulator(a.columns, a.sampleRows(), a.collector.bursts, o.Shards); err != nil {
 		return nil, err
 	}
 	r := &Report{
@@ -295,6 +300,7 @@ func (a *analysis) checkQueries() error {
 			if _, ok := a.nameOf[name]; !ok {
 				return fmt.Errorf("%w %d: there is no column %s", ErrQuery, i+1, name)
 			}
+			a.columnNamed(name).asked = true
 		}
 	}
 	return nil
@@ -522,7 +528,7 @@ func (a *analysis) addNotes(r *Report) {
 	case a.options.Traffic:
 		note("Rows are operations: what bytes says is of what they move, not of what is stored. Entities with several keys are preferred.")
 	default:
-		note("Without queries it is not known how many shards they ask; entities with several rows are preferred.")
+		r.addGuess(a)
 	}
 	isUngraded := func(c Result) bool { return c.Kind == partition.Range.String() && c.Writes == nil }
 	switch {
@@ -533,9 +539,8 @@ func (a *analysis) addNotes(r *Report) {
 	if len(a.sim.bursts) == 0 {
 		note("There are too few rows to see how writes of a moment are spread.")
 	}
-	sorted := a.sortedBy()
-	if sorted != "" {
-		note("The input is sorted by %s, which is no time or counter. If rows were not written in that order, the figures about writes mean nothing.", sorted)
+	if text := a.arrival.note(); text != "" && !a.options.Traffic {
+		note("%s", text)
 	}
 	var broad []string
 	for _, c := range a.columns {
@@ -546,30 +551,6 @@ func (a *analysis) addNotes(r *Report) {
 	if len(broad) > 0 {
 		note("One value of %s has more than %d times the rows of the median: a key of that column alone cannot spread it, so put another column beside it.", strings.Join(broad, ", "), dominantOverMid)
 	}
-}
-
-// sortedBy returns a column that the whole input is sorted by, though its values do not follow time.
-func (a *analysis) sortedBy() string {
-	rows := a.spreadRows(identValues)
-	for i, c := range a.columns {
-		if c.isTime() || c.recognized.AppendUnsafe || c.distinct.Count().Value < 2 || float64(len(rows)) < minRows {
-			continue
-		}
-		up, down := true, true
-		for n := 1; n < len(rows) && (up || down); n++ {
-			x, _ := rows[n-1].value(i)
-			y, _ := rows[n].value(i)
-			order := cmp.Compare(x, y)
-			if c.typ == typeInt {
-				order = cmp.Or(cmp.Compare(len(x), len(y)), order)
-			}
-			up, down = up && order <= 0, down && order >= 0
-		}
-		if up || down {
-			return c.name
-		}
-	}
-	return ""
 }
 
 // The sketches' intervals are ours, with names for JSON.

@@ -1,6 +1,7 @@
 package advisor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -154,16 +155,32 @@ func findRoles(columns []*column, rows uint64) roles {
 		case c.isTime():
 			r.times = append(r.times, c)
 		case distinct > 0.9*float64(rows) && c.values == rows:
-			if r.id == nil || c.typ == typeUUID && r.id.typ != typeUUID {
+			if c.purpose == purposeAttribute && !c.asked {
+				continue // a text that happens to be unique
+			}
+			if r.id == nil || purposePoints[c.purpose] < purposePoints[r.id.purpose] || c.purpose == r.id.purpose && c.typ == typeUUID && r.id.typ != typeUUID {
 				r.id = c
 			}
 		case distinct > 1:
 			r.entities = append(r.entities, c)
 		}
 	}
-	// Those with the most values are the best parts of keys.
+	// What programs ask for, and then those with the most values, are the best parts of keys.
 	slices.SortStableFunc(r.entities, func(a, b *column) int {
-		return int(b.distinct.Count().Value - a.distinct.Count().Value)
+		return cmp.Or(
+			cmp.Compare(a.doubt(), b.doubt()),
+			cmp.Compare(b.distinct.Count().Value, a.distinct.Count().Value),
+		)
+	})
+	// The time that rows come in the order of puts rows of a partition into theirs.
+	slices.SortStableFunc(r.times, func(a, b *column) int {
+		switch {
+		case a.recognized.AppendUnsafe == b.recognized.AppendUnsafe:
+			return 0
+		case a.recognized.AppendUnsafe:
+			return -1
+		}
+		return 1
 	})
 	r.entities = r.entities[:min(len(r.entities), maxEntities)]
 	return r
@@ -196,10 +213,17 @@ func (s *simulator) generate(rows uint64, kinds []partition.Kind, together [][]i
 			g.add(partition.Hash, part, "")
 			g.add(partition.Range, fmt.Sprintf("salt(%d, %s), %s", salts, r.id.ident, e.typed(rows)), r.id.typed(rows))
 		}
+		if s.fillsShards(e) {
+			g.addDivided(r, e, salts)
+		}
 	}
 	for _, c := range r.keys {
 		if c.recognized.AppendUnsafe || c.isTime() {
-			g.add(partition.Range, fmt.Sprintf("salt(%d)", salts), c.typed(rows))
+			tail := c.typed(rows)
+			if r.id == nil && len(r.entities) > 0 && !c.isUnique() {
+				tail += ", " + r.entities[0].typed(rows) // several rows have one time
+			}
+			g.add(partition.Range, fmt.Sprintf("salt(%d)", salts), tail)
 			g.add(partition.Range, fmt.Sprintf("hash(%s), %s", c.ident, c.typed(rows)), "")
 		}
 	}
@@ -215,6 +239,33 @@ func (s *simulator) generate(rows uint64, kinds []partition.Kind, together [][]i
 		}
 	}
 	return g.found, g.err
+}
+
+// fillsShards reports whether a value of a column has more than half of a shard's share of rows.
+func (s *simulator) fillsShards(c *column) bool {
+	top := c.heavy.Top(1)
+	return len(top) > 0 && 2*float64(top[0].Count)*float64(s.shards) > float64(c.values)
+}
+
+// addDivided adds candidates that divide the rows of one value by what does not grow: in a range keyspace its shards are cut
+// inside it then, and writes go to all of them. With a time next, they would go to the last.
+func (g *generator) addDivided(r roles, e *column, salts int) {
+	if r.id != nil && !r.id.recognized.AppendUnsafe {
+		g.add(partition.Range, g.join(e), g.join(r.id))
+	}
+	for n, by := range r.entities {
+		if by == e {
+			continue
+		}
+		tail := g.join(by)
+		if rest := g.tail(r, e, by); rest != "" {
+			tail += ", " + rest
+		}
+		g.add(partition.Range, g.join(e), tail)
+		if r.id == nil && n < 2 {
+			g.add(partition.Hash, fmt.Sprintf("%s, salt(%d, %s)", e.typed(g.rows), salts, by.ident), "")
+		}
+	}
 }
 
 // generator collects candidates without repetition.
@@ -235,7 +286,7 @@ func (g *generator) join(columns ...*column) string {
 	return strings.Join(names, ", ")
 }
 
-// tail returns what orders the rows of a partition: the time, then what is unique.
+// tail returns what orders the rows of a partition: the time, then what is unique, or else what comes nearest.
 func (g *generator) tail(r roles, used ...*column) string {
 	var parts []string
 	if len(r.times) > 0 && !slices.Contains(used, r.times[0]) {
@@ -245,6 +296,11 @@ func (g *generator) tail(r roles, used ...*column) string {
 	}
 	if r.id != nil && !slices.Contains(used, r.id) {
 		parts = append(parts, r.id.typed(g.rows))
+	}
+	if r.id == nil && len(parts) == 0 { // several rows of a partition must have several keys
+		if n := slices.IndexFunc(r.entities, func(e *column) bool { return !slices.Contains(used, e) }); n >= 0 {
+			parts = append(parts, r.entities[n].typed(g.rows))
+		}
 	}
 	return strings.Join(parts, ", ")
 }

@@ -52,6 +52,16 @@ type collector struct {
 	burstBytes int
 	skipped    int64
 	problems   []Problem
+	// ordered is the sample in the order of a column; nil if that of the input is kept.
+	ordered []storedRow
+}
+
+// sampleRows returns the sample in the order in which rows were written.
+func (c *collector) sampleRows() []storedRow {
+	if c.ordered != nil {
+		return c.ordered
+	}
+	return c.sample.Items()
 }
 
 func newCollector(seed uint64) *collector {
@@ -197,7 +207,7 @@ func (c *collector) valuesOf(index, limit int) []string {
 
 // spreadRows returns at most limit rows of the sample, evenly over the stream and in its order.
 func (c *collector) spreadRows(limit int) []storedRow {
-	rows := c.sample.Items()
+	rows := c.sampleRows()
 	if len(rows) <= limit {
 		return rows
 	}

@@ -30,6 +30,8 @@ type column struct {
 	wrong      uint64 // values that are not of typ
 	recognized ident.Recognition
 	unit       epochUnit
+	purpose    purpose
+	asked      bool // queries or transactions name it
 }
 
 // columnCounts are sums over the values of a column.
@@ -91,6 +93,7 @@ func (c *column) finish(sample []string, now time.Time) error {
 	c.unit = map[ident.Kind]epochUnit{
 		ident.UnixSeconds: unitSeconds, ident.UnixMillis: unitMillis, ident.UnixMicros: unitMicros, ident.UnixNanos: unitNanos,
 	}[c.recognized.Kind]
+	c.purpose = c.purposeOf(sample)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
@@ -120,6 +121,9 @@ func (a *analysis) price(c *candidate, queriesKnown bool) float64 {
 	if queriesKnown {
 		return points
 	}
+	if !a.options.Traffic {
+		points += purposePoints[a.worstPurpose(c)]
+	}
 	// Without queries the guess is that rows are asked for together that share an entity.
 	if !salted {
 		points += 10 * (1 - c.place.locality)
@@ -128,6 +132,25 @@ func (a *analysis) price(c *candidate, queriesKnown bool) float64 {
 		points += 3
 	}
 	return points
+}
+
+// worstPurpose returns the purpose of the column of the partition that programs are least likely to ask for. What
+// transactions decide on is asked for.
+func (a *analysis) worstPurpose(c *candidate) purpose {
+	worst := purposeIdentifier
+	for i, f := range c.layout.Fields() {
+		if !f.Partition {
+			break
+		}
+		col := a.columnNamed(f.Column)
+		if col == nil || col.asked || f.Salts > 0 || i > 0 && col.isTime() {
+			continue
+		}
+		if purposePoints[col.purpose] > purposePoints[worst] {
+			worst = col.purpose
+		}
+	}
+	return worst
 }
 
 // keepsTogether reports whether a partition has several rows. Of one column that is known of all rows;
@@ -204,7 +227,14 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 	switch {
 	case least >= 0.9:
 		sentence = "spreads " + data + " evenly"
-		if c.layout.Salts() == 1 && p.locality > 0.9 && a.keepsTogether(c) {
+		unguided := r.Queries == nil && r.Together == nil && !a.options.Traffic
+		switch {
+		case unguided && a.worstPurpose(c) == purposeAttribute:
+			sentence += ", but by an attribute that programs hardly ask for"
+		case c.layout.Salts() != 1 || p.locality <= 0.9 || !a.keepsTogether(c):
+		case unguided:
+			sentence += ", and keeps rows of one " + listPartition(c.layout) + " together"
+		default:
 			sentence += ", and keeps together what belongs together"
 		}
 	case least == s.Presence:
@@ -231,6 +261,21 @@ func (a *analysis) explain(c *candidate, r *Result) (sentence string, patterns [
 		sentence = fmt.Sprintf("%s %.1f times the mean; one key alone is %.1f times", fullest, p.skews[0].Value, p.largestKey.Value*shards)
 	}
 	return sentence, patterns
+}
+
+// listPartition names the columns that rows of one partition agree in.
+func listPartition(layout *key.Layout) string {
+	var names []string
+	for _, f := range layout.Fields() {
+		switch {
+		case !f.Partition || f.Column == "" || f.Hash:
+		case f.Bucket != 0:
+			names = append(names, fmt.Sprintf("%v of %s", f.Bucket, f.Column))
+		default:
+			names = append(names, f.Column)
+		}
+	}
+	return strings.Join(names, " and ")
 }
 
 // Thresholds of patterns. The last is the rule by which a tenant directory pays for itself.

@@ -149,7 +149,7 @@ var scenarios = []scenario{
 			return []any{fmt.Sprint("country-", r.IntN(40)), fmt.Sprint("category-", r.IntN(60)), r.Float64()}
 		},
 		kinds: []partition.Kind{partition.Hash},
-		best:  []string{"category:string, country:string"}, worst: "country", pattern: "low cardinality",
+		best:  []string{"country:string, category:string"}, worst: "country", pattern: "low cardinality",
 	},
 	{
 		name: "triples of three small columns", columns: "region kind class price",

@@ -82,6 +82,7 @@ func (a *analysis) resolveTogether(r *Report) error {
 			if c == nil {
 				return fmt.Errorf("%w %d: there is no column %s; there are %s", ErrTogether, n+1, name, a.sim.listColumns())
 			}
+			c.asked = true
 			columns = append(columns, c.number)
 			names = append(names, c.ident)
 		}

@@ -378,7 +378,11 @@ func formatAdvice(r *advisor.Report, width int) string {
 		case "D", "F":
 			notes = append(notes, fmt.Sprintf("No candidate is good. The first of them, grade %s: %s.", best.Grade, best.Sentence))
 		default:
-			notes = append(notes, fmt.Sprintf("Best, grade %s: %s. Price: %s.", best.Grade, best.Sentence, best.Price), best.Create)
+			known := ""
+			if best.Queries == nil && best.Together == nil && !r.Traffic {
+				known = " without queries"
+			}
+			notes = append(notes, fmt.Sprintf("Best%s, grade %s: %s. Price: %s.", known, best.Grade, best.Sentence, best.Price), best.Create)
 		}
 	}
 	if c := r.Current; c != nil {
