@@ -409,7 +409,7 @@ func (a *analysis) placeAll(candidates []*candidate) error {
 func (a *analysis) newResult(c *candidate) Result {
 	r := Result{
 		Layout: c.layout.String(), Kind: c.kind.String(), Keys: c.place.keys,
-		LargestKey: Interval(c.place.largestKey), Present: Interval(c.place.present), Price: fanOut(c.layout, c.kind),
+		LargestKey: Interval(c.place.largestKey), Present: Interval(c.place.present), Price: a.fanOut(c),
 	}
 	for i, times := range multiples {
 		r.Skews = append(r.Skews, Skew{a.options.Shards * times, Interval(c.place.skews[i])})

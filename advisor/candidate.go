@@ -220,7 +220,7 @@ func (s *simulator) generate(rows uint64, kinds []partition.Kind, together [][]i
 	for _, c := range r.keys {
 		if c.recognized.AppendUnsafe || c.isTime() {
 			tail := c.typed(rows)
-			if r.id == nil && len(r.entities) > 0 && !c.isUnique() {
+			if r.id == nil && len(r.entities) > 0 && r.entities[0] != c && !c.isUnique() {
 				tail += ", " + r.entities[0].typed(rows) // several rows have one time
 			}
 			g.add(partition.Range, fmt.Sprintf("salt(%d)", salts), tail)
@@ -254,7 +254,7 @@ func (g *generator) addDivided(r roles, e *column, salts int) {
 		g.add(partition.Range, g.join(e), g.join(r.id))
 	}
 	for n, by := range r.entities {
-		if by == e {
+		if by == e || by.doubt() >= purposePoints[purposeAttribute] {
 			continue
 		}
 		tail := g.join(by)

@@ -86,6 +86,9 @@ func cardinalityScore(perShard float64) float64 {
 	return min(1, 0.3+0.7*math.Log(perShard)/math.Log(keysPerShard))
 }
 
+// wholePartitionPoints is what a key is charged if all queries for a range within a partition have to read all of it.
+const wholePartitionPoints = 15
+
 // price is what a key costs its readers, in points.
 func (a *analysis) price(c *candidate, queriesKnown bool) float64 {
 	points, fields, salted := 0.0, 0, false
@@ -112,6 +115,12 @@ func (a *analysis) price(c *candidate, queriesKnown bool) float64 {
 		}
 	}
 	points += 2 * float64(max(0, fields-1))
+	if c.orderedBefore(a.isTimeNamed) != "" {
+		points++ // the newest rows of a partition are not found at one end of it
+	}
+	if c.kind == partition.Range {
+		points += wholePartitionPoints * c.wholePartitionShare(a.options.Queries, a.nameOf)
+	}
 	if c.kind == partition.Hash {
 		points++ // no scans across keys
 		if col := a.columnNamed(c.layout.Fields()[0].Column); col != nil && (col.isTime()) {
@@ -132,6 +141,26 @@ func (a *analysis) price(c *candidate, queriesKnown bool) float64 {
 		points += 3
 	}
 	return points
+}
+
+// isTimeNamed reports whether a column of a layout is a time.
+func (a *analysis) isTimeNamed(name string) bool {
+	col := a.columnNamed(name)
+	return col != nil && col.isTime()
+}
+
+// orderedBefore returns the time by which rows of a partition are ordered after something else; empty if there is none.
+func (c *candidate) orderedBefore(isTime func(string) bool) string {
+	fields := c.layout.Fields()
+	for i, f := range fields {
+		if !f.Partition && isTime(f.Column) {
+			if fields[i-1].Partition {
+				return ""
+			}
+			return f.Column
+		}
+	}
+	return ""
 }
 
 // worstPurpose returns the purpose of the column of the partition that programs are least likely to ask for. What
@@ -317,12 +346,15 @@ func (a *analysis) patternsOf(c *column) (found []string) {
 }
 
 // fanOut words what readers pay for a layout.
-func fanOut(layout *key.Layout, kind partition.Kind) (price string) {
+func (a *analysis) fanOut(c *candidate) (price string) {
 	price = "none"
-	if kind == partition.Hash {
+	if c.kind == partition.Hash {
 		price = "no scans across keys"
 	}
-	for _, f := range layout.Fields() {
+	if name := c.orderedBefore(a.isTimeNamed); name != "" {
+		price = "rows of a partition are not in the order of " + name
+	}
+	for _, f := range c.layout.Fields() {
 		switch {
 		case f.Salts > 0 && f.Column == "":
 			price = fmt.Sprintf("range reads fan out x%d", f.Salts)

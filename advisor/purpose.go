@@ -48,6 +48,7 @@ var purposeWords = []struct {
 		gender sex color colour unit units currency title subject description desc comment comments text body message content note notes remark summary payload data
 		json xml url uri link path agent browser method quality version birth birthday birthdate dob words pages views likes clicks visits points grade is has`},
 	{purposePlace, `zip zipcode postcode postal plz city town region country state province county district street language locale lang timezone name firstname lastname surname`},
+	{purposeTime, `at time date day timestamp ts datetime when created updated modified`},
 	{purposeContact, `email mail phone mobile tel ip address addr`},
 	{purposeIdentifier, `id ids uuid guid key pk fk no nr num number code ref reference identifier handle slug sku iban isbn imei mac vin hash token username login
 		tenant customer client user account owner author member person patient employee student player driver passenger buyer seller vendor supplier merchant shop store

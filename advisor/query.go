@@ -190,3 +190,41 @@ func (c *candidate) partitionOf(q *Query, nameOf map[string]string) string {
 	}
 	return b.String()
 }
+
+// wholePartitionShare returns the share of queries that ask for a range of a column within one partition of a range
+// keyspace, in which rows are not in that order, so that all of it is read.
+func (c *candidate) wholePartitionShare(queries []Query, nameOf map[string]string) float64 {
+	var whole, all float64
+	for i := range queries {
+		q := &queries[i]
+		if q.Op == "insert" {
+			continue
+		}
+		all += float64(q.Count)
+		if c.reachOf(q, nameOf) == single && c.readsWhole(q, nameOf) {
+			whole += float64(q.Count)
+		}
+	}
+	return whole / max(1, all)
+}
+
+// readsWhole reports whether a query for a range finds it in no stretch of a partition.
+func (c *candidate) readsWhole(q *Query, nameOf map[string]string) bool {
+	ranged := false
+	for name := range q.Filter {
+		ranged = ranged || q.byRange(name)
+	}
+	for _, f := range c.layout.Fields() {
+		name := nameOf[f.Column]
+		if f.Partition {
+			continue
+		}
+		if q.byRange(name) {
+			return false
+		}
+		if _, given := q.byValue(name); !given {
+			break
+		}
+	}
+	return ranged
+}

@@ -22,8 +22,11 @@ type rowSource struct {
 	columns []string
 	rows    int
 	row     func(i int) []any
+	bytes   int // of a record. Default 100
 	next    int
 }
+
+func (s *rowSource) size() int { return cmp.Or(s.bytes, 100) }
 
 // Next is part of advisor.Source.
 func (s *rowSource) Next(b *advisor.Records) error {
@@ -40,7 +43,7 @@ func (s *rowSource) Next(b *advisor.Records) error {
 			b.AppendValue(advisor.Text, fmt.Append(nil, v))
 		}
 		s.next++
-		b.EndRecord(int64(s.next+1), 100)
+		b.EndRecord(int64(s.next+1), s.size())
 	}
 	return nil
 }
@@ -215,7 +218,7 @@ var scenarios = []scenario{
 }
 
 func TestAnalyze_RanksTheKnownBestKeyFirst(t *testing.T) {
-	for _, s := range slices.Concat(scenarios, moreScenarios) {
+	for _, s := range slices.Concat(scenarios, moreScenarios, guessScenarios) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			report := s.analyze(t)
