@@ -29,6 +29,7 @@ const inOrder = 0.9
 // identifier that grows says that they did not: an export is often sorted by something else, or by nothing.
 func (a *analysis) orderRows() error {
 	if a.rows < minRows {
+		a.arrival.shown = true
 		return nil // there is no verdict on so few
 	}
 	var grows []*column // columns that were given when the row was written

@@ -39,9 +39,14 @@
 // of one partition are elements of one key. In a range keyspace it is the whole layout, and shards
 // are cut between any two keys.
 //
+// Without queries the ranking rests on a guess: that programs ask for what looks like an identifier, by the name of the
+// column or else by its values. The notes say so.
+//
 // # Limits
 //
-// Rows that are not in the order of arrival say nothing about writes; a sorted input is noted. Reads
+// Writes of a moment are judged in the order of the input where a time or a counter follows it, and else in that of a
+// time or of identifiers that begin with one. An input that is sorted by something else, without any time, says nothing
+// about writes, and is noted. Reads
 // count as far as queries show them: a key that is read more than others is not known. At most 256
 // columns are analysed, and values above 256 bytes are no part of keys.
 package advisor

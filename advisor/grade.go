@@ -118,9 +118,7 @@ func (a *analysis) price(c *candidate, queriesKnown bool) float64 {
 	if c.orderedBefore(a.isTimeNamed) != "" {
 		points++ // the newest rows of a partition are not found at one end of it
 	}
-	if c.kind == partition.Range {
-		points += wholePartitionPoints * c.wholePartitionShare(a.options.Queries, a.nameOf)
-	}
+	points += wholePartitionPoints * c.wholePartitionShare(a.options.Queries, a.nameOf)
 	if c.kind == partition.Hash {
 		points++ // no scans across keys
 		if col := a.columnNamed(c.layout.Fields()[0].Column); col != nil && (col.isTime()) {
@@ -353,6 +351,9 @@ func (a *analysis) fanOut(c *candidate) (price string) {
 	}
 	if name := c.orderedBefore(a.isTimeNamed); name != "" {
 		price = "rows of a partition are not in the order of " + name
+	}
+	if share := c.wholePartitionShare(a.options.Queries, a.nameOf); share > 0 {
+		price = fmt.Sprintf("%.0f %% of queries read a whole partition for a range of it", 100*share)
 	}
 	for _, f := range c.layout.Fields() {
 		switch {

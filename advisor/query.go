@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/cleavekv/cleave/partition"
 )
 
 // Query is a kind of statement that a program sends, as a line of a query file has it.
@@ -194,6 +196,9 @@ func (c *candidate) partitionOf(q *Query, nameOf map[string]string) string {
 // wholePartitionShare returns the share of queries that ask for a range of a column within one partition of a range
 // keyspace, in which rows are not in that order, so that all of it is read.
 func (c *candidate) wholePartitionShare(queries []Query, nameOf map[string]string) float64 {
+	if c.kind == partition.Hash {
+		return 0 // how rows of a partition are kept there is up to the program
+	}
 	var whole, all float64
 	for i := range queries {
 		q := &queries[i]

@@ -346,7 +346,7 @@ func toAdviseError(ctx context.Context, name string, err error) error {
 
 // trimAdvise takes the names of the packages out of an error.
 func trimAdvise(err error) error {
-	return errors.New(strings.NewReplacer("advise: ", "", "csvfile: ", "", "jsonlfile: ", "", "parquetfile: ", "", "postgres: ", "", "postgreslog: ", "", "trafficlog: ", "", "key: bad layout", "bad layout").Replace(err.Error()))
+	return errors.New(strings.NewReplacer("advise: ", "", "csvfile: ", "", "jsonlfile: ", "", "parquetfile: ", "", "postgres: ", "", "postgreslog: ", "", "trafficlog: ", "", "\n\t", " ", "key: bad layout", "bad layout").Replace(err.Error()))
 }
 
 // shownCandidates is how many a table has. JSON has all.

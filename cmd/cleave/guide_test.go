@@ -51,33 +51,40 @@ func runAdviceLine(t *testing.T, line string) string {
 	return stdout
 }
 
-// The guide shows what its commands print. With -update they are written into it.
+// The guide and the list of commands show what their commands print. With -update they are written into them.
 func TestGuide_Commands_PrintWhatItShows(t *testing.T) {
-	path, err := filepath.Abs("../../docs/choosing-a-shard-key.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	documents := map[string]int{"choosing-a-shard-key.md": 5, "cli.md": 1}
+	paths := map[string]string{}
+	for name := range documents {
+		path, err := filepath.Abs(filepath.Join("../../docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths[name] = path
 	}
 	enterTables(t)
-	blocks := 0
-	real := adviceBlock.ReplaceAllStringFunc(string(text), func(block string) string {
-		blocks++
-		parts := adviceBlock.FindStringSubmatch(block)
-		got := runAdviceLine(t, parts[1])
-		if got != parts[2] && !*updateGolden {
-			t.Errorf("%s prints\n%s\nthe guide has\n%s", parts[1], got, parts[2])
-		}
-		return "```\n$ " + parts[1] + "\n" + got + "```\n"
-	})
-	if blocks < 5 {
-		t.Errorf("the guide has %d commands", blocks)
-	}
-	if *updateGolden {
-		if err := os.WriteFile(path, []byte(real), 0o644); err != nil {
+	for name, least := range documents {
+		text, err := os.ReadFile(paths[name])
+		if err != nil {
 			t.Fatal(err)
+		}
+		blocks := 0
+		real := adviceBlock.ReplaceAllStringFunc(string(text), func(block string) string {
+			blocks++
+			parts := adviceBlock.FindStringSubmatch(block)
+			got := runAdviceLine(t, parts[1])
+			if got != parts[2] && !*updateGolden {
+				t.Errorf("%s prints\n%s\n%s has\n%s", parts[1], got, name, parts[2])
+			}
+			return "```\n$ " + parts[1] + "\n" + got + "```\n"
+		})
+		if blocks < least {
+			t.Errorf("%s has %d commands", name, blocks)
+		}
+		if *updateGolden {
+			if err := os.WriteFile(paths[name], []byte(real), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
