@@ -31,8 +31,8 @@ func ExampleAnalyze() {
 		fmt.Println(c.Grade, c.Kind, c.Layout+":", c.Sentence)
 	}
 	// Output:
-	// A range customer: spreads data and writes evenly, and keeps together what belongs together
-	// A hash customer: spreads data and writes evenly, and keeps together what belongs together
+	// A range customer: spreads data and writes evenly, and keeps rows of one customer together
+	// A hash customer: spreads data and writes evenly, and keeps rows of one customer together
 	// F hash country: only 3 values for 8 shards
 	// F range country: only 3 values for 8 shards
 }
