@@ -281,6 +281,9 @@ func (a *Admin) newHandler() http.Handler {
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
 		a.serveRoute(w, r, map[string]route{http.MethodGet: frontRoute})
 	})
+	mux.HandleFunc(assetRoute.path, func(w http.ResponseWriter, r *http.Request) {
+		a.serveRoute(w, r, map[string]route{http.MethodGet: assetRoute})
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFoundError("there is nothing at "+strconv.Quote(r.URL.Path), "see "+api.PathOpenAPI))
 	})
