@@ -96,6 +96,8 @@ type Options struct {
 	// headerTimeout is how long a client may take for its header. Tests need not wait as
 	// long.
 	headerTimeout time.Duration
+	// liveWriteTimeout is how long a client of a stream may take to receive an event.
+	liveWriteTimeout time.Duration
 }
 
 // Admin serves operators.
@@ -114,6 +116,7 @@ type Admin struct {
 	serverJobs   serverJobs
 	shardCache   shardCache
 	requests     requestStats
+	live         liveHub
 	startedAt    time.Time
 	// tokenCopyPath is a file to remove at the end.
 	tokenCopyPath string
@@ -145,6 +148,9 @@ func New(o Options) (*Admin, error) {
 	if o.headerTimeout == 0 {
 		o.headerTimeout = readHeaderTimeout
 	}
+	if o.liveWriteTimeout == 0 {
+		o.liveWriteTimeout = liveWriteTimeout
+	}
 	var e *engine.DB
 	o.DB.Engine(&e)
 	a := &Admin{o: o, node: e.Node(), engine: e, startedAt: o.Now(), eventLimiter: oplog.NewLimiter(o.Log.Handler(), logBurst, logWindow)}
@@ -167,6 +173,7 @@ func New(o Options) (*Admin, error) {
 	o.Server.SetAudit(a.audit.beginAction)
 	a.serverJobs.init(o.Now, o.Log)
 	a.startJobTracer()
+	a.initLive(a.allRoutes())
 	a.http = &http.Server{
 		Handler:           a.newHandler(),
 		ReadHeaderTimeout: o.headerTimeout,
@@ -229,6 +236,7 @@ func (a *Admin) Close() error {
 	var err error
 	a.closeOnce.Do(func() {
 		a.Drain()
+		a.live.stop()
 		a.serverJobs.close()
 		a.stopJobTracer()
 		err = errors.Join(a.shutdownHTTP(), a.audit.close(), removeIfExists(a.tokenCopyPath))

@@ -19,7 +19,7 @@ import (
 
 // allRoutes is all that is served. The order is that of the document.
 func (a *Admin) allRoutes() []route {
-	return slices.Concat(a.readRoutes(), a.mapActionRoutes(), a.otherActionRoutes(), a.balanceRoutes(), a.healthRoutes())
+	return slices.Concat(a.readRoutes(), a.mapActionRoutes(), a.otherActionRoutes(), a.balanceRoutes(), a.healthRoutes(), []route{a.liveRoute()})
 }
 
 var keyspaceParam = param{api.QueryKeyspace, "string", "only those of a keyspace"}
@@ -115,7 +115,9 @@ type route struct {
 	mediaType string
 	// public reports whether it never needs a token.
 	public bool
-	handle func(w http.ResponseWriter, r *http.Request)
+	// endless means that its answer lasts as long as the client: no time is up for it.
+	endless bool
+	handle  func(w http.ResponseWriter, r *http.Request)
 }
 
 // isAction reports whether it changes something.
@@ -350,7 +352,7 @@ func (a *Admin) serveRoute(w http.ResponseWriter, r *http.Request, methods map[s
 			return
 		}
 	}
-	if !rt.isAction() {
+	if !rt.isAction() && !rt.endless {
 		ctx, cancel := context.WithTimeout(r.Context(), queryTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)

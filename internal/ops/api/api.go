@@ -71,6 +71,7 @@ const (
 	PathDecisions = PathPrefix + "/decisions"
 	PathKnobs     = PathPrefix + "/knobs"
 	PathCaps      = PathPrefix + "/caps"
+	PathStream    = PathPrefix + "/live"
 	PathOpenAPI   = PathPrefix + "/openapi.json"
 )
 
@@ -125,6 +126,8 @@ const (
 	QueryEnd      = "end"
 	QueryRows     = "rows"
 	QueryColumns  = "columns"
+	QueryWatch    = "watch"
+	QueryEvery    = "every"
 )
 
 // HeaderActor is the user of a client, by its own account. It is written into the audit log as
