@@ -200,9 +200,9 @@ function renderPage() {
 /** Each view has an element of its own, so that none finds what another has drawn. @param {HTMLElement} place */
 function renderView(place) {
   let el = /** @type {HTMLElement|null} */ (place.firstElementChild);
-  if (el?.dataset.view !== state.viewName) {
+  if (el?.dataset.address !== state.viewName) {
     el = document.createElement("div");
-    el.dataset.view = state.viewName;
+    el.dataset.address = state.viewName;
     el.className = "view";
     place.replaceChildren(el);
   }
@@ -212,6 +212,8 @@ function renderView(place) {
   if (needsToken()) return render(signInNotice(), el);
   try {
     drawView(view, el);
+    // For tests: the view shows all that it watches.
+    if (state.paths.every((path) => state.data.has(path))) el.dataset.view = state.viewName.split("/")[0];
   } catch (error) {
     unmountView();
     state.failure = { message: "This view has failed", hint: `${error}. Reload the page; the other views work.` };
@@ -292,9 +294,9 @@ function verdictChip() {
 
 function connectionChip() {
   const { live, staleSince, error } = state.connection;
-  if (live) return html`<span class="chip plain" title="Figures follow the server"><i class="dot"></i><span class="wide-only">live</span></span>`;
-  if (!staleSince) return html`<span class="chip plain"><span>connecting</span></span>`;
-  return html`<span class="chip warn" role="status" title=${error?.message ?? "the connection to the server is gone"}>${icon("warn")}<span>stale since ${clock(staleSince)}, trying again</span></span>`;
+  if (live) return html`<span class="chip plain" data-state="live" title="Figures follow the server"><i class="dot"></i><span class="wide-only">live</span></span>`;
+  if (!staleSince) return html`<span class="chip plain" data-state="connecting"><span>connecting</span></span>`;
+  return html`<span class="chip warn" data-state=${needsToken() ? "signed-out" : "stale"} role="status" title=${error?.message ?? "the connection to the server is gone"}>${icon("warn")}<span>stale since ${clock(staleSince)}, trying again</span></span>`;
 }
 
 const nextTheme = /** @type {const} */ ({ auto: "light", light: "dark", dark: "auto" });

@@ -5,7 +5,7 @@ import { color, onTheme } from "./theme.js";
 
 /**
  * @typedef {{label: string, token: string, values: (number|null)[]}} Series token: a colour of app.css
- * @typedef {{times: number[], series: Series[], format: (n: number) => string, height?: number}} Lines times: Unix seconds
+ * @typedef {{times: number[], series: Series[], format: (n: number) => string, tick?: (n: number) => string, height?: number}} Lines times: Unix seconds
  */
 
 /** @type {WeakMap<HTMLElement, {draw: (lines: Lines) => void}>} */
@@ -72,7 +72,7 @@ function options(el, lines) {
     scales: { y: { range: (/** @type {any} */ _u, /** @type {number} */ _min, /** @type {number} */ max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
       { ...axis, space: 70, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(timeOfDay) },
-      { ...axis, size: 62, space: 32, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(lines.format) },
+      { ...axis, size: 62, space: 32, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(lines.tick ?? lines.format) },
     ],
     series: [
       { label: "Time", value: (/** @type {any} */ _u, /** @type {number|null} */ t) => (t === null ? "–" : timeOfDay(t)) },

@@ -9,8 +9,12 @@ const outcomeTones = {
 };
 const stateTones = { running: "info", paused: "warn", undoing: "warn", done: "ok", undone: "", failed: "bad" };
 
-/** @param {string} text */
-export const outcomeBadge = (text) => badge(text, outcomeTones[/** @type {keyof typeof outcomeTones} */ (text)] ?? "");
+/** What came of a decision: to leave a shard as it is has no outcome, and a throttle that is "kept" is in effect. @param {string} outcome @param {string} change */
+export function outcomeBadge(outcome, change) {
+  if (change === "keep" && outcome === "kept") return nothing;
+  if (change === "throttle" && outcome === "kept") return badge("in effect", "info");
+  return badge(outcome, outcomeTones[/** @type {keyof typeof outcomeTones} */ (outcome)] ?? "");
+}
 
 /** @param {string} text */
 export const stateBadge = (text) => badge(text, stateTones[/** @type {keyof typeof stateTones} */ (text)] ?? "");
@@ -37,14 +41,15 @@ export function changeText(d) {
 
 /** Work of the group before, as predicted, and as measured. @param {any} d */
 export function effectText(d) {
-  if (!d.work_before || d.change === "keep") return nothing;
+  const isSame = d.work_measured === undefined && d.work_predicted === d.work_before;
+  if (!d.work_before || d.change === "keep" || isSame) return nothing;
   return html`<span class="effect" title="The share of its time that the group is at work">work ${share(d.work_before)}
     → ${share(d.work_predicted)} predicted${d.work_measured === undefined ? nothing : html` → <b>${share(d.work_measured)}</b> measured`}</span>`;
 }
 
 /** @param {any} d @param {any} ctx */
 export function decisionLine(d, ctx) {
-  return html`<div class="toolbar"><span class="strong">${changeText(d)}</span>${outcomeBadge(d.outcome)}
+  return html`<div class="toolbar"><span class="strong">${changeText(d)}</span>${outcomeBadge(d.outcome, d.change)}
       ${d.times > 1 ? html`<span class="muted small">${d.times} times</span>` : nothing}
       <span class="muted small">${timeAgo(d.times > 1 ? d.last : d.time, ctx)}</span></div>
     <div class="muted small">${d.reason}${d.key ? html`: ${keyText(d.key, 60)}` : nothing}</div>

@@ -169,5 +169,5 @@ export function link(route, params = {}) {
   return "#/" + route + (text && "?" + text);
 }
 
-/** @param {number} id */
+/** A number with its name, in a table. @param {number} id */
 export const shardLink = (id) => html`<a href=${link("shards/" + id)}>shard ${id}</a>`;

@@ -26,6 +26,14 @@ export function rate(n) {
   return scaled(n / 1000, ["k", "M", "G"], 1000) + "/s";
 }
 
+/** A rate on an axis, in as few digits as it takes: 5 k/s. @param {number} n */
+export function rateTick(n) {
+  for (const [size, suffix] of /** @type {const} */ ([[1e9, " G"], [1e6, " M"], [1e3, " k"]])) {
+    if (n >= size) return +(n / size).toPrecision(3) + suffix + "/s";
+  }
+  return n + "/s";
+}
+
 /** 96.0 MiB. @param {number} n */
 export function bytes(n) {
   return scaled(n, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);

@@ -93,7 +93,7 @@ function bodyRow(table, r, index, isActive) {
     const isControl = /** @type {HTMLElement} */ (e.target).closest("a, button, input");
     if (open && !isControl && !String(getSelection())) location.hash = open(r);
   };
-  return html`<tr data-index=${index} aria-rowindex=${index + 2} tabindex=${isActive ? 0 : -1} class=${open ? "opens" : ""} @click=${onClick}>
+  return html`<tr data-index=${index} data-row-key=${String(table.rowKey(r))} aria-rowindex=${index + 2} tabindex=${isActive ? 0 : -1} class=${open ? "opens" : ""} @click=${onClick}>
     ${table.columns.map((c) => html`<td class=${c.align ?? ""}>${c.cell(r)}</td>`)}
   </tr>`;
 }

@@ -3,7 +3,7 @@
 import { apiPath } from "../lib/api.js";
 import { lineChart } from "../lib/chart.js";
 import { bar, emptyState, errorState, html, icon, keyText, link, nothing, onElement, panel, skeleton, timeAgo, whenLoaded } from "../lib/dom.js";
-import { byteRate, bytes, count, plural, rate, seconds, share, times, uncertainty } from "../lib/format.js";
+import { byteRate, bytes, count, plural, rate, rateTick, seconds, share, times, uncertainty } from "../lib/format.js";
 import { changeText, classBadge, decisionLine, effectText, nameShares, outcomeBadge, statusFinding } from "../lib/decisions.js";
 import { jobProgress } from "../lib/progress.js";
 import { sameData } from "../lib/same.js";
@@ -137,12 +137,27 @@ function behind(k) {
     <dt>Load</dt><dd>${rate(k.reads_per_second)} reads, ${rate(k.writes_per_second)} writes, ${byteRate(k.bytes_per_second)}${k.share_of_shard ? html`; ${share(k.share_of_shard)} of <a href=${link("shards/" + k.shard)}>shard ${k.shard}</a>` : nothing} in group ${k.group}</dd>`;
 }
 
-/** The last decision about a shard. @param {number} shard @param {any} decisions @param {any} ctx */
+/** The last decision of each kind about a shard, two at most. @param {number} shard @param {any} decisions @param {any} ctx */
 function done(shard, decisions, ctx) {
-  const d = decisions?.items?.find((/** @type {any} */ item) => item.shard === shard);
-  return html`<dt>What was done</dt><dd>${d
-    ? html`<span class="toolbar"><span>${changeText(d)}, ${timeAgo(d.times > 1 ? d.last : d.time, ctx)}</span>${outcomeBadge(d.outcome)}${effectText(d)}</span><span class="muted">${d.reason}</span>`
+  const last = oncePerChange((decisions?.items ?? []).filter((/** @type {any} */ d) => d.shard === shard)).slice(0, 2);
+  return html`<dt>What was done</dt><dd>${last.length
+    ? last.map((d) => html`<div class="toolbar"><span>${changeText(d)}, ${timeAgo(lastTime(d), ctx)}</span>${outcomeBadge(d.outcome, d.change)}${effectText(d)}<span class="muted">${d.reason}</span></div>`)
     : html`<span class="muted">Nothing: the shard is within what its group can do</span>`}</dd>`;
+}
+
+/** @param {any} d */
+const lastTime = (d) => (d.times > 1 ? d.last : d.time);
+
+/** The newest of decisions that do the same to the same shard, with how often there were such. @param {any[]} decisions the newest first */
+function oncePerChange(decisions) {
+  const byChange = new Map();
+  for (const d of decisions) {
+    const key = [d.change, d.shard, d.group, d.to, d.reason].join(" ");
+    const known = byChange.get(key);
+    if (known) known.times += Math.max(1, d.times);
+    else byChange.set(key, { ...d, last: lastTime(d), times: Math.max(1, d.times) });
+  }
+  return [...byChange.values()];
 }
 
 /** @param {number} shard @param {string|undefined} keyspace @param {string|undefined} key @param {any} ctx @param {boolean} canAccept */
@@ -165,6 +180,7 @@ function trafficChart(reads, writes) {
       { label: "Writes", token: "--hot", values: writes?.cells?.[0] ?? reads.columns.map(() => null) },
     ],
     format: rate,
+    tick: rateTick,
   };
   return html`<div class="chart" role="img" aria-label="Reads and writes a second over time" ${onElement((el) => lineChart(el, lines))}></div>`;
 }
@@ -198,7 +214,7 @@ function groupsTable(page, plan, ctx) {
 function decisionList(page, plan, ctx) {
   const manual = plan?.manual ? html`<div class="notice">${icon("info")}<div>Relief is manual: nothing is done until you ask. <button @click=${() => ctx.openAction("rebalance")}>Rebalance…</button></div></div>` : nothing;
   if (page.items.length === 0) return html`${manual}${emptyState("No decisions yet", "What the server does about hot, large and cold shards is listed here, with what it predicted and measured.")}`;
-  return html`${manual}<ul class="lines">${page.items.slice(0, 6).map((/** @type {any} */ d) => html`<li>${decisionLine(d, ctx)}</li>`)}</ul>`;
+  return html`${manual}<ul class="lines">${oncePerChange(page.items).slice(0, 6).map((d) => html`<li>${decisionLine(d, ctx)}</li>`)}</ul>`;
 }
 
 /** @param {any} status @param {any} ctx */
