@@ -14,7 +14,7 @@ import { applyTheme, setTheme, theme } from "./lib/theme.js";
 /**
  * A view. Either render returns a template of the data, or mount, update and unmount draw by themselves.
  * @typedef {{title: string | ((params: any) => string),
- *   watch: (params: Record<string, string>) => string[],
+ *   watch: (params: Record<string, string>, data: Map<string, any>) => string[],
  *   every?: number,
  *   render?: (data: Map<string, any>, params: Record<string, string>, ctx: Context) => unknown,
  *   mount?: (el: HTMLElement, ctx: Context) => void,
@@ -143,7 +143,7 @@ async function loadView(name) {
 }
 
 function watchView() {
-  const wanted = state.view ? state.view.watch(viewParams()) : [];
+  const wanted = state.view ? state.view.watch(viewParams(), state.data) : [];
   const paths = [...new Set([statusPath, ...wanted])];
   if (paths.join("\n") === state.paths.join("\n")) return;
   state.closeStream();
@@ -171,6 +171,7 @@ function reconnect() {
 /** @param {string} path @param {any} body */
 function setData(path, body) {
   state.data.set(path, body);
+  watchView(); // what is watched may follow from what was seen
   refresh();
 }
 

@@ -65,13 +65,13 @@ function options(el, lines) {
   const axis = { stroke: color("--muted"), grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 }, font: "12px system-ui" };
   return {
     width: el.clientWidth || 300,
-    height: lines.height ?? 150,
+    height: lines.height ?? 170,
     padding: [8, 8, 0, 0],
     cursor: { y: false, drag: { x: false, y: false } },
     legend: { live: true },
     scales: { y: { range: (/** @type {any} */ _u, /** @type {number} */ _min, /** @type {number} */ max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
-      { ...axis, space: 70, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(timeOfDay) },
+      { ...axis, size: 32, space: 70, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(timeOfDay) },
       { ...axis, size: 62, space: 32, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(lines.tick ?? lines.format) },
     ],
     series: [

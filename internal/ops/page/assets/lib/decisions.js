@@ -1,7 +1,7 @@
 // How findings, decisions and jobs are worded, the same in all views.
 
-import { badge, html, icon, keyText, link, nothing, timeAgo } from "./dom.js";
-import { share, words } from "./format.js";
+import { badge, commandLine, html, icon, keyText, link, nothing, timeAgo } from "./dom.js";
+import { clock, share, words } from "./format.js";
 
 const outcomeTones = {
   "helped": "ok", "done": "ok", "kept": "", "proposed": "info", "running": "info",
@@ -47,11 +47,27 @@ export function effectText(d) {
     → ${share(d.work_predicted)} predicted${d.work_measured === undefined ? nothing : html` → <b>${share(d.work_measured)}</b> measured`}</span>`;
 }
 
+/** When a decision was made last. @param {any} d */
+export const lastTime = (d) => (d.times > 1 ? d.last : d.time);
+
+/** The newest of decisions that do the same to the same shard, with how often there were such. @param {any[]} decisions the newest first */
+export function oncePerChange(decisions) {
+  const byChange = new Map();
+  for (const d of decisions) {
+    const key = [d.change, d.shard, d.group, d.to, d.reason].join(" ");
+    const known = byChange.get(key);
+    const many = Math.max(1, d.times);
+    if (known) Object.assign(known, { times: known.times + many, time: d.time });
+    else byChange.set(key, { ...d, last: lastTime(d), times: many });
+  }
+  return [...byChange.values()];
+}
+
 /** @param {any} d @param {any} ctx */
 export function decisionLine(d, ctx) {
   return html`<div class="toolbar"><span class="strong">${changeText(d)}</span>${outcomeBadge(d.outcome, d.change)}
-      ${d.times > 1 ? html`<span class="muted small">${d.times} times</span>` : nothing}
-      <span class="muted small">${timeAgo(d.times > 1 ? d.last : d.time, ctx)}</span></div>
+      <span class="muted small">${timeAgo(lastTime(d), ctx)}</span>
+      ${d.times > 1 ? html`<span class="muted small">· ${d.times} times since ${clock(d.time)}</span>` : nothing}</div>
     <div class="muted small">${d.reason}${d.key ? html`: ${keyText(d.key, 60)}` : nothing}</div>
     ${effectText(d) === nothing ? nothing : html`<div class="small">${effectText(d)}</div>`}
     ${d.error ? html`<div class="small tone-warn">${d.error}</div>` : nothing}
@@ -64,8 +80,16 @@ export function nameShares(names) {
   return html`<span class="shares">${names.map((n) => html`<span><code title=${n.name}>${n.name}</code> <span class="muted">${share(n.share)}</span></span>`)}</span>`;
 }
 
+/** What to do: a command can be copied. @param {string|undefined} fix */
+function fixText(fix) {
+  if (!fix) return nothing;
+  return fix.startsWith("cleave ") ? commandLine(fix) : html`<p>${fix}</p>`;
+}
+
+const findingTones = { unhealthy: "bad", degraded: "warn" };
+
 /** @param {any} finding of the status */
 export function statusFinding(finding) {
-  const tone = finding.severity === "unhealthy" ? "bad" : "warn";
-  return html`<div class="notice ${tone}">${icon(tone)}<div><p class="strong">${finding.message}</p>${finding.fix ? html`<p>${finding.fix}</p>` : nothing}</div></div>`;
+  const tone = findingTones[/** @type {keyof typeof findingTones} */ (finding.severity)] ?? "info";
+  return html`<div class="notice ${tone}">${icon(tone)}<div><p class="strong">${finding.message}</p>${fixText(finding.fix)}</div></div>`;
 }

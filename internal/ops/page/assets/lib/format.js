@@ -21,6 +21,7 @@ export function count(n) {
 
 /** A number a second: 982/s, 12.3 k/s. @param {number} n */
 export function rate(n) {
+  if (n > 0 && n < 0.05) return "<0.1/s";
   if (n > 0 && n < 9.95) return n.toFixed(1) + "/s";
   if (n < 9_999.5) return grouped.format(n) + "/s";
   return scaled(n / 1000, ["k", "M", "G"], 1000) + "/s";
@@ -102,8 +103,11 @@ function atMost(s) {
   return Math.floor(s / 86400) + " d";
 }
 
-/** "1 shard", "2 shards". @param {number} n @param {string} noun */
-export const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
+/** @param {string} noun */
+export const pluralOf = (noun) => noun.replace(/x$/, "xe").replace(/y$/, "ie") + "s";
+
+/** "1 shard", "2 shards", "3 entries". @param {number} n @param {string} noun */
+export const plural = (n, noun) => `${count(n)} ${n === 1 ? noun : pluralOf(noun)}`;
 
 /** The begin of a text. @param {string} text @param {number} chars */
 export function clip(text, chars) {

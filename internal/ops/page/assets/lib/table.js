@@ -3,7 +3,7 @@
 import { repeat } from "../vendor/lit/directives/repeat.js";
 import { live } from "../vendor/lit/directives/live.js";
 import { emptyState, html, nothing, onElement, setStyle } from "./dom.js";
-import { count } from "./format.js";
+import { count, plural, pluralOf } from "./format.js";
 
 const rowHeight = 36; // --row in app.css
 const virtualFrom = 200;
@@ -49,15 +49,15 @@ export function dataTable(table) {
     ctx.setParams({ [prefix + "q"]: /** @type {HTMLInputElement} */ (e.target).value || undefined });
   };
 
-  const bar = filter && html`<div class="table-bar">
-    <input type="search" class="filter" placeholder="Filter" aria-label="Filter ${noun}s" title="Any text, or ${columns[0].id}:text, ${numericColumn(columns)}>100"
+  const box = filter && html`<div class="table-bar">
+    <input type="search" class="filter" placeholder="Filter" aria-label="Filter ${pluralOf(noun)}" title="Any text, or ${columns[0].id}:text, ${numericColumn(columns)}>100"
       autocomplete="off" spellcheck="false" .value=${live(query)} @input=${setQuery}>
-    <span class="muted" role="status">${shown.length === rows.length ? "" : count(shown.length) + " of "}${count(rows.length)} ${noun}${rows.length === 1 ? "" : "s"}</span>
+    <span class="muted" role="status">${shown.length === rows.length ? "" : count(shown.length) + " of "}${plural(rows.length, noun)}</span>
   </div>`;
-  if (rows.length === 0 && !query) return table.empty ?? emptyState(`No ${noun}s`);
-  return html`${bar || nothing}
+  if (rows.length === 0 && !query) return table.empty ?? emptyState(`No ${pluralOf(noun)}`);
+  return html`${box || nothing}
     <div class="table-box ${isVirtual ? "virtual" : ""}" @scroll=${isVirtual ? onScroll(place, ctx) : nothing} ${onElement(restoreScroll(place, isVirtual))}>
-      <table class=${isVirtual ? "fixed" : ""} aria-rowcount=${shown.length + 1} aria-label="${noun}s">
+      <table class=${isVirtual ? "fixed" : ""} aria-rowcount=${shown.length + 1} aria-label=${pluralOf(noun)}>
         <thead><tr aria-rowindex="1">${columns.map((c) => headCell(c, sort, setSort, isVirtual))}</tr></thead>
         <tbody @keydown=${onKey(table, shown, place, isVirtual)}>${bodyRows(table, shown, place, isVirtual)}</tbody>
       </table>

@@ -1,15 +1,17 @@
 // Events: decisions about shards, what happened in the server, who changed what.
 
 import { apiPath } from "../lib/api.js";
-import { changeText, classBadge, effectText, outcomeBadge } from "../lib/decisions.js";
+import { changeText, classBadge, effectText, lastTime, outcomeBadge, stateBadge } from "../lib/decisions.js";
 import { badge, emptyState, html, keyText, link, nothing, panel, timeAgo, whenLoaded } from "../lib/dom.js";
 import { clip } from "../lib/format.js";
 import { sameData } from "../lib/same.js";
 import { dataTable } from "../lib/table.js";
 
+const eventFilters = /** @type {const} */ (["from", "to", "kind", "keyspace", "shard"]);
+/** Parameters of the address narrow the events. @param {Record<string, string>} params */
+const eventsPath = (params) => apiPath("/events", { ...Object.fromEntries(eventFilters.map((name) => [name, params[name]])), limit: 1000 });
 const paths = {
   decisions: apiPath("/decisions", { limit: 500 }),
-  status: apiPath("/status"),
   audit: apiPath("/audit", { limit: 1000 }),
 };
 
@@ -17,19 +19,24 @@ const paths = {
 export default {
   title: "Events",
   every: 2,
-  watch: () => Object.values(paths),
-  render(data, _params, ctx) {
+  watch: (params) => [...Object.values(paths), eventsPath(params)],
+  render(data, params, ctx) {
+    const narrowed = eventFilters.filter((name) => params[name]);
     return html`
       ${panel("Decisions about shards", whenLoaded(data.get(paths.decisions), (p) => decisions(p.items, ctx), 6), { flush: true, aside: "work: the share of its time that a group is at work" })}
       ${sameData({ curl: paths.decisions, cleave: "cleave decision list --limit 500" })}
-      ${panel("What happened", whenLoaded(data.get(paths.status), (s) => events(s.events, ctx), 3), { flush: true })}
+      ${panel("What happened", whenLoaded(data.get(eventsPath(params)), (p) => events(p.items, ctx), 3), {
+        flush: true,
+        aside: narrowed.length ? html`${narrowed.map((name) => badge(`${name} ${params[name]}`))}<a href="#/events">Show all</a>` : nothing,
+      })}
+      ${sameData({ curl: eventsPath(params), cleave: "cleave status" })}
       ${panel("Who changed what", whenLoaded(data.get(paths.audit), (p) => audit(p.items, ctx), 3), { flush: true, aside: "the audit log" })}
       ${sameData({ curl: paths.audit, cleave: "cleave audit" })}`;
   },
 };
 
 /** @param {any} d */
-const lastTime = (d) => Date.parse(d.times > 1 ? d.last : d.time);
+const lastMs = (d) => Date.parse(lastTime(d));
 
 /** @param {any[]} rows @param {any} ctx */
 function decisions(rows, ctx) {
@@ -37,7 +44,7 @@ function decisions(rows, ctx) {
     noun: "decision", ctx, rows, rowKey: (d) => d.id, sort: "-time", open: (d) => (d.shard ? link("shards/" + d.shard) : "#/events"),
     empty: emptyState("No decisions yet", "What the server does about hot, large and cold shards is listed here, with what it predicted and measured."),
     columns: [
-      { id: "time", title: "When", value: lastTime, cell: (d) => html`<span class="nowrap">${timeAgo(d.times > 1 ? d.last : d.time, ctx)}${d.times > 1 ? html` <span class="muted">${d.times}×</span>` : nothing}</span>` },
+      { id: "time", title: "When", value: lastMs, cell: (d) => html`<span class="nowrap">${timeAgo(lastTime(d), ctx)}${d.times > 1 ? html` <span class="muted">${d.times}×</span>` : nothing}</span>` },
       { id: "change", title: "Decision", value: (d) => `${d.change} ${d.shard ?? ""}`, cell: (d) => html`<span class="strong">${changeText(d)}</span>${d.by_hand ? html` ${badge("by hand")}` : nothing}` },
       { id: "class", title: "Class", value: (d) => d.class, cell: (d) => (d.class ? classBadge(d.class) : html`<span class="muted">–</span>`) },
       { id: "reason", title: "Reason", value: (d) => d.reason, cell: (d) => html`${d.reason}${d.key ? html`: ${keyText(d.key, 40)}` : nothing}${d.evidence ? html`<div class="muted small">${d.evidence}</div>` : nothing}` },
@@ -51,11 +58,12 @@ function decisions(rows, ctx) {
 /** @param {any[]} rows @param {any} ctx */
 function events(rows, ctx) {
   return dataTable({
-    id: "events", noun: "event", ctx, rows, rowKey: (e) => e.time + e.message, sort: "-time",
+    id: "events", noun: "event", ctx, rows, rowKey: (e) => e.time + e.message, empty: emptyState("Nothing happened in this time"), sort: "-time",
     columns: [
       { id: "time", title: "When", value: (e) => Date.parse(e.time), cell: (e) => html`<span class="nowrap">${timeAgo(e.time, ctx)}</span>` },
       { id: "kind", title: "Kind", value: (e) => e.kind, cell: (e) => badge(e.kind) },
-      { id: "message", title: "What", value: (e) => e.message, cell: (e) => e.message },
+      { id: "message", title: "What", value: (e) => e.message, cell: (e) => html`${e.shard ? html`<a href=${link("shards/" + e.shard)}>${e.message}</a>` : e.message}` },
+      { id: "outcome", title: "Outcome", value: (e) => e.outcome, cell: (e) => (e.outcome ? stateBadge(e.outcome) : html`<span class="muted">–</span>`) },
       { id: "command", title: "More", value: (e) => e.command, cell: (e) => (e.command ? html`<code class="small">${e.command}</code>` : html`<span class="muted">–</span>`) },
     ],
   });

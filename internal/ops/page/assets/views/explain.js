@@ -2,24 +2,29 @@
 
 import { live } from "../vendor/lit/directives/live.js";
 import { apiPath } from "../lib/api.js";
-import { decisionLine, nameShares } from "../lib/decisions.js";
+import { decisionLine, nameShares, oncePerChange } from "../lib/decisions.js";
 import { emptyState, html, keyText, link, nothing, panel, whenLoaded } from "../lib/dom.js";
 import { byteRate, bytes, count, rate, seconds, share, uncertainty } from "../lib/format.js";
 import { sameData } from "../lib/same.js";
 import { opsOf, rangeCell } from "../lib/shards.js";
 
 const keyspacesPath = apiPath("/keyspaces", { limit: 1000 });
+const decisionsPath = (/** @type {number} */ shard) => apiPath("/decisions", { shard, limit: 50 });
 const explainPath = (/** @type {any} */ params) => apiPath("/explain", { keyspace: params.keyspace, key: params.key });
 
 /** @type {import("../app.js").View} */
 export default {
   title: "Explain a key",
-  watch: (params) => (params.key ? [keyspacesPath, explainPath(params)] : [keyspacesPath]),
+  watch(params, data) {
+    if (!params.key) return [keyspacesPath];
+    const shard = data.get(explainPath(params))?.shard?.id;
+    return [keyspacesPath, explainPath(params), ...(shard ? [decisionsPath(shard)] : [])];
+  },
   render(data, params, ctx) {
     return html`
       ${panel("Which key", form(data.get(keyspacesPath), params, ctx))}
       ${params.key
-        ? html`${whenLoaded(data.get(explainPath(params)), (e) => explanation(e, params, ctx), 8)}
+        ? html`${whenLoaded(data.get(explainPath(params)), (e) => explanation(e, data.get(decisionsPath(e.shard.id)), params, ctx), 8)}
           ${sameData({ curl: explainPath(params), cleave: `cleave explain key '${params.key.replaceAll("'", "'\\''")}'${params.keyspace ? " --keyspace " + params.keyspace : ""}` })}`
         : emptyState("Where is a key, and why?", "Type one above. It need not exist: the answer says where it would be.")}`;
   },
@@ -43,8 +48,8 @@ function form(keyspaces, params, ctx) {
   </form>`;
 }
 
-/** @param {any} e @param {any} params @param {any} ctx */
-function explanation(e, params, ctx) {
+/** @param {any} e @param {any} decisions @param {any} params @param {any} ctx */
+function explanation(e, decisions, params, ctx) {
   const s = e.shard;
   return html`
     <div class="columns">
@@ -61,9 +66,9 @@ function explanation(e, params, ctx) {
       ${panel("Why it is there", html`<ul class="why">${e.why.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul>`)}
     </div>
     ${panel("What is asked of it", e.heat ? heat(e.heat) : emptyState("It is not among the keys that are asked for most", "Operations are known of those alone."))}
-    ${panel("What was decided about its shard", e.decisions?.length
-      ? html`<ul class="lines">${e.decisions.map((/** @type {any} */ d) => html`<li>${decisionLine(d, ctx)}</li>`)}</ul>`
-      : emptyState("No decision about its shard"))}`;
+    ${panel("What was decided about its shard", whenLoaded(decisions, (page) => (page.items.length
+      ? html`<ul class="lines">${oncePerChange(page.items).map((d) => html`<li>${decisionLine(d, ctx)}</li>`)}</ul>`
+      : emptyState("No decision about its shard", "It is within what its group can do."))))}`;
 }
 
 /** @param {any} e */

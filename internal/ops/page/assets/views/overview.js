@@ -3,8 +3,8 @@
 import { apiPath } from "../lib/api.js";
 import { lineChart } from "../lib/chart.js";
 import { bar, emptyState, errorState, html, icon, keyText, link, nothing, onElement, panel, skeleton, timeAgo, whenLoaded } from "../lib/dom.js";
-import { byteRate, bytes, count, plural, rate, rateTick, seconds, share, times, uncertainty } from "../lib/format.js";
-import { changeText, classBadge, decisionLine, effectText, nameShares, outcomeBadge, statusFinding } from "../lib/decisions.js";
+import { byteRate, bytes, count, plural, rate, rateTick, seconds, share, times, uncertainty, until, words } from "../lib/format.js";
+import { changeText, classBadge, decisionLine, effectText, lastTime, nameShares, oncePerChange, outcomeBadge, statusFinding } from "../lib/decisions.js";
 import { jobProgress } from "../lib/progress.js";
 import { sameData } from "../lib/same.js";
 import { dataTable } from "../lib/table.js";
@@ -54,25 +54,20 @@ function verdict(status, plan, groups) {
   const p99 = Math.max(0, ...loads.map((/** @type {any} */ load) => load.service_p99_seconds));
   return html`
     ${status.findings.map(statusFinding)}
-    ${(status.throttles ?? []).map(throttleNotice)}
     <dl class="figures">
-      ${figure("Operations", rate(sum((l) => l.reads_per_second + l.writes_per_second)), "", "Reads and writes of all shards, of the last seconds")}
-      ${figure("Reads, writes", rate(sum((l) => l.reads_per_second)), rate(sum((l) => l.writes_per_second)), "Of the last seconds")}
-      ${figure("Service p99", p99 ? "≤ " + seconds(p99) : "–", "", "What 99 of 100 operations of the slowest group did not exceed, since the start. At most twice too large.")}
+      ${figure("Operations", rate(sum((l) => l.reads_per_second + l.writes_per_second)), "of all shards", "Of the last seconds")}
+      ${figure("Writes", rate(sum((l) => l.writes_per_second)), rate(sum((l) => l.reads_per_second)) + " reads", "Of the last seconds")}
+      ${figure("Service p99", p99 ? "≤ " + seconds(p99) : "–", "of the slowest group", "What 99 of 100 operations of the slowest group did not exceed, since the start. At most twice too large.")}
       ${figure("Imbalance", plan?.imbalance ? times(plan.imbalance) : "–", "the mean", "The work of the busiest group beside the mean of all: 1 is even")}
       ${figure("Clients", count(status.clients), "of " + count(status.max_clients))}
       ${figure("Data", bytes(status.bytes), plural(status.rows, "row"), "Estimates")}
       ${figure("Shards", count(status.shards), plural(status.groups, "group"))}
-      ${figure("Up for", seconds(Math.floor(status.uptime_seconds)), status.version === "(devel)" ? "" : status.version, `Durability ${status.durability}, storage ${status.storage}, ${status.failures_tolerated} failures tolerated`)}
+      ${figure("Up for", seconds(wholeMinutes(status.uptime_seconds)), status.version === "(devel)" ? "" : status.version, `Durability ${status.durability}, storage ${status.storage}, ${status.failures_tolerated} failures tolerated`)}
     </dl>`;
 }
 
-/** @param {any} t */
-function throttleNotice(t) {
-  return html`<div class="notice warn">${icon("warn")}<div>
-    <p class="strong">Writers of <a href=${link("shards/" + t.shard)}>shard ${t.shard}</a> wait: ${rate(t.writes_per_second)} writes are admitted, ${count(t.refused)} were refused</p>
-    <p>${t.reason}</p></div></div>`;
-}
+/** @param {number} s */
+const wholeMinutes = (s) => (s < 60 ? Math.floor(s) : Math.floor(s / 60) * 60);
 
 /** Findings of the balancer, and keys that stand out without being one. */
 function hotNow(/** @type {any} */ plan, /** @type {any} */ hotkeys, /** @type {any} */ decisions, /** @type {any} */ status, /** @type {any} */ ctx) {
@@ -85,8 +80,8 @@ function hotNow(/** @type {any} */ plan, /** @type {any} */ hotkeys, /** @type {
   const named = new Set(found.map((/** @type {any} */ f) => f.key));
   const others = keys.filter((/** @type {any} */ k) => !named.has(k.key) && k.share_of_all >= notableShare && k.per_second >= 1);
   const cards = [
-    ...found.map((/** @type {any} */ f) => findingCard(f, keys.find((/** @type {any} */ k) => k.shard === f.shard && (!f.key || k.key === f.key)), decisions, ctx)),
-    ...others.map((/** @type {any} */ k) => keyCard(k, decisions, ctx)),
+    ...found.map((/** @type {any} */ f) => findingCard(f, f.heat ?? keys.find((/** @type {any} */ k) => k.shard === f.shard && (!f.key || k.key === f.key)), decisions, status, ctx)),
+    ...others.map((/** @type {any} */ k) => keyCard(k, decisions, status, ctx)),
   ];
   if (cards.length) return panel(title, html`<div class="hot-list">${cards}</div>`, { aside });
   if (keys.some((/** @type {any} */ k) => k.per_second >= 1)) {
@@ -96,28 +91,29 @@ function hotNow(/** @type {any} */ plan, /** @type {any} */ hotkeys, /** @type {
     html`Connect with <code>redis-cli</code>, or try <code>cleave demo flash-sale</code>.${status?.commands ? ` It has executed ${count(status.commands)} commands since it started.` : ""}`), { aside });
 }
 
-/** @param {any} f @param {any} key @param {any} decisions @param {any} ctx */
-function findingCard(f, key, decisions, ctx) {
+/** @param {any} f @param {any} key @param {any} decisions @param {any} status @param {any} ctx */
+function findingCard(f, key, decisions, status, ctx) {
   const name = f.key ? keyText(f.key, 80) : f.shard ? html`<a class="strong" href=${link("shards/" + f.shard)}>shard ${f.shard}</a>` : html`<span class="strong">group ${f.group}</span>`;
   return html`<article class="hot-card">
     <div class="hot-head">${classBadge(f.class)}${name}${key ? keyRate(key) : nothing}</div>
     <dl class="hot-rows">
       <dt>Evidence</dt><dd>${f.evidence}</dd>
       ${key ? behind(key) : nothing}
-      ${done(f.shard, decisions, ctx)}
+      ${done(f.shard, decisions, status, ctx)}
+      ${accepted(f.accepted, ctx)}
       ${f.remedy ? html`<dt>What helps</dt><dd>${f.remedy}</dd>` : nothing}
     </dl>
     ${actions(f.shard, key?.keyspace, f.key ?? undefined, ctx, f.class === "hot key" || f.class === "moving edge")}
   </article>`;
 }
 
-/** @param {any} k @param {any} decisions @param {any} ctx */
-function keyCard(k, decisions, ctx) {
+/** @param {any} k @param {any} decisions @param {any} status @param {any} ctx */
+function keyCard(k, decisions, status, ctx) {
   return html`<article class="hot-card mild">
     <div class="hot-head">${classBadge("hot key")}${keyText(k.key, 80)}${keyRate(k)}</div>
     <dl class="hot-rows">
       ${behind(k)}
-      ${done(k.shard, decisions, ctx)}
+      ${done(k.shard, decisions, status, ctx)}
     </dl>
     ${actions(k.shard, k.keyspace, k.key, ctx, false)}
   </article>`;
@@ -137,27 +133,20 @@ function behind(k) {
     <dt>Load</dt><dd>${rate(k.reads_per_second)} reads, ${rate(k.writes_per_second)} writes, ${byteRate(k.bytes_per_second)}${k.share_of_shard ? html`; ${share(k.share_of_shard)} of <a href=${link("shards/" + k.shard)}>shard ${k.shard}</a>` : nothing} in group ${k.group}</dd>`;
 }
 
-/** The last decision of each kind about a shard, two at most. @param {number} shard @param {any} decisions @param {any} ctx */
-function done(shard, decisions, ctx) {
+/** A throttle that holds, and the last decision of each kind about a shard, two at most. @param {number} shard @param {any} decisions @param {any} status @param {any} ctx */
+function done(shard, decisions, status, ctx) {
+  const throttle = status?.throttles?.find((/** @type {any} */ t) => t.shard === shard);
   const last = oncePerChange((decisions?.items ?? []).filter((/** @type {any} */ d) => d.shard === shard)).slice(0, 2);
-  return html`<dt>What was done</dt><dd>${last.length
-    ? last.map((d) => html`<div class="toolbar"><span>${changeText(d)}, ${timeAgo(lastTime(d), ctx)}</span>${outcomeBadge(d.outcome, d.change)}${effectText(d)}<span class="muted">${d.reason}</span></div>`)
-    : html`<span class="muted">Nothing: the shard is within what its group can do</span>`}</dd>`;
+  return html`<dt>What was done</dt><dd>
+    ${throttle ? html`<div>Its writers are held to <b>${rate(throttle.writes_per_second)}</b> now; ${count(throttle.refused)} were refused</div>` : nothing}
+    ${last.map((d) => html`<div class="toolbar"><span>${changeText(d)}, ${timeAgo(lastTime(d), ctx)}</span>${outcomeBadge(d.outcome, d.change)}${effectText(d)}<span class="muted">${d.reason}</span></div>`)}
+    ${throttle || last.length ? nothing : html`<span class="muted">Nothing: the shard is within what its group can do</span>`}</dd>`;
 }
 
-/** @param {any} d */
-const lastTime = (d) => (d.times > 1 ? d.last : d.time);
-
-/** The newest of decisions that do the same to the same shard, with how often there were such. @param {any[]} decisions the newest first */
-function oncePerChange(decisions) {
-  const byChange = new Map();
-  for (const d of decisions) {
-    const key = [d.change, d.shard, d.group, d.to, d.reason].join(" ");
-    const known = byChange.get(key);
-    if (known) known.times += Math.max(1, d.times);
-    else byChange.set(key, { ...d, last: lastTime(d), times: Math.max(1, d.times) });
-  }
-  return [...byChange.values()];
+/** @param {any} a @param {any} ctx */
+function accepted(a, ctx) {
+  if (!a) return nothing;
+  return html`<dt>Accepted</dt><dd>It is left as it is; that ends ${until(a.until, ctx.now())}: ${a.reason} <span class="muted">(${words(a.ground)}; price: ${a.price})</span></dd>`;
 }
 
 /** @param {number} shard @param {string|undefined} keyspace @param {string|undefined} key @param {any} ctx @param {boolean} canAccept */
@@ -200,7 +189,7 @@ function groupsTable(page, plan, ctx) {
     open: (g) => link("shards", { q: "group=" + g.id }),
     columns: [
       { id: "group", title: "Group", value: (g) => g.id, cell: (g) => html`<a href=${link("shards", { q: "group=" + g.id })}>group ${g.id}</a>${g.draining ? html` <span class="badge warn">draining</span>` : nothing}` },
-      { id: "work", title: "Work", value: workOf, help: "The share of its time that the group is at work", cell: (g) => html`<span class="toolbar nowrap">${bar(workOf(g) / scale, { mark: mean / scale, tone: isHot(g) ? "hot" : "", label: `${share(workOf(g))} of its time, mean ${share(mean)}` })} <b>${share(workOf(g))}</b></span>` },
+      { id: "work", title: "Work", value: workOf, help: "The share of its time that the group is at work", cell: (g) => html`<span class="toolbar nowrap">${bar(workOf(g) / scale, { mark: mean / scale, tone: isHot(g) ? "wide hot" : "wide", label: `${share(workOf(g))} of its time, mean ${share(mean)}` })} <b>${share(workOf(g))}</b></span>` },
       { id: "ops", title: "Operations", align: "right", value: (g) => g.load.reads_per_second + g.load.writes_per_second, cell: (g) => rate(g.load.reads_per_second + g.load.writes_per_second) },
       { id: "queue", title: "Waiting", align: "right", help: "Commands that wait", value: (g) => g.queue_depth, cell: (g) => count(g.queue_depth) },
       { id: "p99", title: "Batch p99", align: "right", help: "How long 99 of 100 batches took at most", value: (g) => g.service_p99_seconds, cell: (g) => (g.service_p99_seconds ? seconds(g.service_p99_seconds) : "–") },

@@ -1,8 +1,8 @@
 // One shard, explained: what it has, what is asked of it, why it is where it is, what was done about it.
 
 import { apiPath } from "../lib/api.js";
-import { classBadge, decisionLine } from "../lib/decisions.js";
-import { emptyState, html, icon, link, nothing, panel, timeAgo, whenLoaded } from "../lib/dom.js";
+import { classBadge, decisionLine, oncePerChange } from "../lib/decisions.js";
+import { emptyState, html, icon, link, nothing, panel, whenLoaded } from "../lib/dom.js";
 import { byteRate, bytes, count, plural, rate, seconds, share, until } from "../lib/format.js";
 import { hotKeysTable } from "../lib/hotkeys.js";
 import { sameData } from "../lib/same.js";
@@ -12,7 +12,7 @@ const planPath = apiPath("/plan");
 const capsPath = apiPath("/caps");
 const explainPath = (/** @type {string} */ id) => apiPath("/explain", { shard: id });
 const keysPath = (/** @type {string} */ id) => apiPath("/hotkeys", { shard: id, n: 10 });
-const decisionsPath = (/** @type {string} */ id) => apiPath("/decisions", { shard: id, limit: 20 });
+const decisionsPath = (/** @type {string} */ id) => apiPath("/decisions", { shard: id, limit: 50 });
 
 /** @type {import("../app.js").View} */
 export default {
@@ -32,7 +32,7 @@ export default {
         </div>`, 8)}
       ${panel("Keys asked for most", whenLoaded(data.get(keysPath(id)), (h) => hotKeysTable(h, ctx, { filter: false })), { flush: true, aside: html`<a href=${link("heatmap")}>Heat map</a>` })}
       ${panel("What was decided", whenLoaded(data.get(decisionsPath(id)), (page) => (page.items.length
-        ? html`<ul class="lines">${page.items.map((/** @type {any} */ d) => html`<li>${decisionLine(d, ctx)}</li>`)}</ul>`
+        ? html`<ul class="lines">${oncePerChange(page.items).map((d) => html`<li>${decisionLine(d, ctx)}</li>`)}</ul>`
         : emptyState("No decision about this shard", "It is within what its group can do."))))}
       ${sameData({ curl: explainPath(id), cleave: `cleave explain shard ${id}` })}`;
   },

@@ -47,7 +47,7 @@ function table(rows, found, ctx) {
       { id: "p99", title: "Service p99", align: "right", width: "105px", help: "What 99 of 100 operations did not exceed; at most twice too large", value: (s) => s.load.service_p99_seconds, cell: (s) => (s.load.service_p99_seconds ? "≤ " + seconds(s.load.service_p99_seconds) : "–") },
       { id: "bytes", title: "Data", align: "right", width: "100px", value: (s) => s.bytes, cell: (s) => bytes(s.bytes) },
       { id: "rows", title: "Rows", align: "right", width: "90px", value: (s) => s.rows, cell: (s) => count(s.rows) },
-      { id: "state", title: "State", width: "130px", value: (s) => found.get(s.id) ?? (s.job ? "job " + s.job : ""), cell: (s) => html`${found.has(s.id) ? classBadge(/** @type {string} */ (found.get(s.id))) : nothing}${s.job ? html` <a href=${link("jobs/" + s.job)}>job ${s.job}</a>` : nothing}` },
+      { id: "state", title: "State", width: "140px", value: (s) => found.get(s.id) ?? (s.job ? "job " + s.job : ""), cell: (s) => html`${found.has(s.id) ? classBadge(/** @type {string} */ (found.get(s.id))) : nothing}${s.job ? html` <a href=${link("jobs/" + s.job)}>job ${s.job}</a>` : nothing}` },
     ],
   });
 }
