@@ -5,7 +5,7 @@ import { actions } from "./actions.js";
 import { apiPath, del, post, token } from "./api.js";
 import { openDialog } from "./dialog.js";
 import { commandLine, errorState, html, icon, link, nothing, skeleton } from "./dom.js";
-import { bytes, count, seconds, times } from "./format.js";
+import { bytes, count, seconds, sentence, times } from "./format.js";
 import { watch } from "./live.js";
 import { hasEnded, jobProgress } from "./progress.js";
 import { askForToken } from "./signin.js";
@@ -17,7 +17,7 @@ import { askForToken } from "./signin.js";
 export async function openAction(name, preset, ctx) {
   const action = actions[name];
   if (!action) throw new Error("no action " + name);
-  if (!token() && !(await askForToken({ reason: `To ${action.title.toLowerCase()} needs the token of the server.` }))) return;
+  if (!token() && !(await askForToken({ reason: `“${action.title}” needs the token of the server.` }))) return;
   new ActionDialog(action, preset, ctx).open();
 }
 
@@ -180,8 +180,8 @@ const times2 = (/** @type {number} */ x) => (x < 10 ? x.toFixed(2) + "×" : time
 /** @param {any} result @param {any} job @param {any} ctx */
 function outcome(result, job, ctx) {
   return html`<section class="difference" aria-label="Outcome" aria-live="polite">
-    ${job ? html`${jobProgress(job, ctx)}<p><a href=${link("jobs/" + job.id)} @click=${closeDialog}>Job ${job.id}</a>${hasEnded(job) ? "" : " goes on when this is closed."}</p>`
-      : html`<div class="notice ok">${icon("ok")}<div>Done: ${result.plan.summary}</div></div>`}
+    ${job ? html`${jobProgress(job, ctx)}<p class="small"><a href=${link("jobs/" + job.id)} @click=${closeDialog}>All about job ${job.id}</a>${hasEnded(job) ? "" : html` <span class="muted">It goes on when this is closed.</span>`}</p>`
+      : html`<div class="notice ok">${icon("ok")}<div>Done: ${result.plan.summary}.</div></div>`}
   </section>`;
 }
 
@@ -189,6 +189,3 @@ function outcome(result, job, ctx) {
 function closeDialog(event) {
   /** @type {HTMLElement} */ (event.currentTarget).closest("dialog")?.close();
 }
-
-/** @param {string} text */
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + ".";

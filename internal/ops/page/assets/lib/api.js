@@ -2,6 +2,7 @@
 
 const prefix = "/api/v1";
 const tokenName = "cleave-token";
+const timeoutMs = 30_000;
 
 /** An error that the server, or the way to it, has answered with. */
 export class ApiError extends Error {
@@ -58,10 +59,12 @@ export function apiPath(path, params = {}) {
 async function send(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, { ...options, headers: { ...headers(), ...options.headers } });
+    response = await fetch(path, { ...options, headers: { ...headers(), ...options.headers }, signal: AbortSignal.timeout(timeoutMs) });
   } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError({ code: "unreachable", message: "the server does not answer", hint: "is it running?" }, 0);
+    if (/** @type {Error} */ (error).name === "TimeoutError") {
+      throw new ApiError({ code: "timeout", message: "no answer in 30 s", hint: "What was asked for may be done: look before you repeat it." }, 0);
+    }
+    throw new ApiError({ code: "unreachable", message: "the server does not answer", hint: "Is it running?" }, 0);
   }
   return readAnswer(response);
 }
@@ -84,8 +87,8 @@ export function toError(body, status) {
   return new ApiError(body?.error ?? { code: "broken", message: `HTTP ${status}` }, status);
 }
 
-/** @param {string} path from apiPath @param {AbortSignal} [signal] */
-export const get = (path, signal) => send(path, { signal });
+/** @param {string} path from apiPath */
+export const get = (path) => send(path);
 
 /**
  * Changes something, or plans it with dryRun.

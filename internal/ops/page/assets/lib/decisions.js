@@ -1,7 +1,7 @@
 // How findings, decisions and jobs are worded, the same in all views.
 
 import { badge, commandLine, html, icon, keyText, link, nothing, timeAgo } from "./dom.js";
-import { clock, share, words } from "./format.js";
+import { clock, sentence, share, words } from "./format.js";
 
 const outcomeTones = {
   "helped": "ok", "done": "ok", "kept": "", "proposed": "info", "running": "info",
@@ -9,10 +9,10 @@ const outcomeTones = {
 };
 const stateTones = { running: "info", paused: "warn", undoing: "warn", done: "ok", undone: "", failed: "bad" };
 
-/** What came of a decision: to leave a shard as it is has no outcome, and a throttle that is "kept" is in effect. @param {string} outcome @param {string} change */
+/** What came of a decision: to leave a shard as it is has no outcome, and a throttle that is "kept" was applied. @param {string} outcome @param {string} change */
 export function outcomeBadge(outcome, change) {
   if (change === "keep" && outcome === "kept") return nothing;
-  if (change === "throttle" && outcome === "kept") return badge("in effect", "info");
+  if (change === "throttle" && outcome === "kept") return badge("applied", "info");
   return badge(outcome, outcomeTones[/** @type {keyof typeof outcomeTones} */ (outcome)] ?? "");
 }
 
@@ -83,7 +83,7 @@ export function nameShares(names) {
 /** What to do: a command can be copied. @param {string|undefined} fix */
 function fixText(fix) {
   if (!fix) return nothing;
-  return fix.startsWith("cleave ") ? commandLine(fix) : html`<p>${fix}</p>`;
+  return fix.startsWith("cleave ") ? commandLine(fix) : html`<p>${sentence(fix)}</p>`;
 }
 
 const findingTones = { unhealthy: "bad", degraded: "warn" };
@@ -91,5 +91,5 @@ const findingTones = { unhealthy: "bad", degraded: "warn" };
 /** @param {any} finding of the status */
 export function statusFinding(finding) {
   const tone = findingTones[/** @type {keyof typeof findingTones} */ (finding.severity)] ?? "info";
-  return html`<div class="notice ${tone}">${icon(tone)}<div><p class="strong">${finding.message}</p>${fixText(finding.fix)}</div></div>`;
+  return html`<div class="notice ${tone}">${icon(tone)}<div><p class="strong">${sentence(finding.message)}</p>${fixText(finding.fix)}</div></div>`;
 }

@@ -2,7 +2,7 @@
 
 import { html, svg, nothing } from "../vendor/lit/lit-html.js";
 import { directive, Directive } from "../vendor/lit/directive.js";
-import { ago, clip, dateTime } from "./format.js";
+import { ago, clip, dateTime, sentence } from "./format.js";
 
 export { html, svg, nothing };
 
@@ -111,7 +111,7 @@ export function skeleton(lines = 4) {
 /** @param {import("./api.js").ApiError} error */
 export function errorState(error) {
   return html`<div class="notice bad" role="alert">${icon("bad")}<div>
-    <p class="strong">${error.message}</p>${error.hint ? html`<p>${error.hint}</p>` : nothing}
+    <p class="strong">${sentence(error.message)}</p>${error.hint ? html`<p>${sentence(error.hint)}</p>` : nothing}
   </div></div>`;
 }
 

@@ -65,6 +65,7 @@ function short(n) {
 /** A part of a whole: 55 %, 0.4 %. @param {number} x */
 export function share(x) {
   const percent = 100 * x;
+  if (percent > 0 && percent < 0.05) return "<0.1 %";
   return (percent > 0 && percent < 9.95 ? percent.toFixed(1) : percent.toFixed(0)) + " %";
 }
 
@@ -108,6 +109,9 @@ export const pluralOf = (noun) => noun.replace(/x$/, "xe").replace(/y$/, "ie") +
 
 /** "1 shard", "2 shards", "3 entries". @param {number} n @param {string} noun */
 export const plural = (n, noun) => `${count(n)} ${n === 1 ? noun : pluralOf(noun)}`;
+
+/** A message of the API as a sentence. @param {string} text */
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
 
 /** The begin of a text. @param {string} text @param {number} chars */
 export function clip(text, chars) {

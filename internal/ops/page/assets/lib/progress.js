@@ -10,6 +10,7 @@ export const hasEnded = (job) => ["done", "undone", "failed"].includes(job.state
 /** "move shard 4 from group 1 to group 2" @param {any} job */
 export function jobTitle(job) {
   const shard = job.shard ? ` shard ${job.shard}` : "";
+  if (job.from === job.to) return job.kind + shard;
   const from = job.from && job.to ? ` from group ${job.from}` : job.from ? ` group ${job.from}` : "";
   const to = job.to ? ` to group ${job.to}` : "";
   return job.kind + shard + from + to;

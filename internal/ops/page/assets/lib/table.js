@@ -12,7 +12,8 @@ const extraRows = 8; // above and below those in sight
 /**
  * @template R
  * @typedef {{id: string, title: string, value: (row: R) => number|string|undefined, cell: (row: R) => unknown,
- *   align?: "right", width?: string, help?: string}} Column
+ *   align?: "right", width?: string, help?: string, isGiven?: boolean}} Column
+ *   isGiven: the rows come in the order of this column;
  *   width: a CSS length, for tables of many rows, whose columns do not follow their content
  */
 
@@ -25,7 +26,7 @@ const extraRows = 8; // above and below those in sight
  *   rows: the same array as long as they are the same, so that they are sorted once
  */
 
-/** Where each table was scrolled to, and its active row. @type {Map<string, {top: number, height: number, active: number, focus: boolean}>} */
+/** Where each table was scrolled to, and its active row, which gets the focus after the next rendering. @type {Map<string, {top: number, height: number, active: number, focus: boolean, box: HTMLElement|null}>} */
 const places = new Map();
 /** @type {WeakMap<object, {key: string, rows: any[]}>} */
 const arranged = new WeakMap();
@@ -102,7 +103,7 @@ function bodyRow(table, r, index, isActive) {
 function placeOf(id) {
   let place = places.get(id);
   if (!place) {
-    place = { top: 0, height: 800, active: 0, focus: false };
+    place = { top: 0, height: 800, active: 0, focus: false, box: null };
     places.set(id, place);
   }
   return place;
@@ -121,8 +122,10 @@ function onScroll(place, ctx) {
 /** @param {any} place @param {boolean} isVirtual */
 function restoreScroll(place, isVirtual) {
   return (/** @type {HTMLElement} */ box) => {
-    if (isVirtual && Math.abs(box.scrollTop - place.top) > 1) box.scrollTop = place.top;
+    if (isVirtual && place.box !== box) box.scrollTop = place.top; // the view was left and is back
+    place.box = box;
     if (!place.focus) return;
+    if (isVirtual) box.scrollTop = place.top;
     place.focus = false;
     /** @type {HTMLElement|null} */ (box.querySelector(`tr[data-index="${place.active}"]`))?.focus({ preventScroll: isVirtual });
   };
@@ -161,7 +164,9 @@ function arrange(rows, columns, sort, query) {
   const matches = parseFilter(query, columns);
   const shown = rows.filter((r) => matches.every((m) => m(r)));
   const column = columns.find((c) => c.id === sort.replace(/^-/, ""));
-  if (column) sortRows(shown, column, sort.startsWith("-") ? -1 : 1);
+  const isDescending = sort.startsWith("-");
+  if (column && !column.isGiven) sortRows(shown, column, isDescending ? -1 : 1);
+  else if (column && isDescending) shown.reverse();
   arranged.set(rows, { key, rows: shown });
   return shown;
 }

@@ -2,7 +2,7 @@
 
 import { apiPath } from "../lib/api.js";
 import { badge, emptyState, html, keyText, link, nothing, panel, timeAgo, whenLoaded } from "../lib/dom.js";
-import { bytes, count, plural, rate, seconds, share, until } from "../lib/format.js";
+import { bytes, count, plural, rate, seconds, sentence, share, until } from "../lib/format.js";
 import { sameData } from "../lib/same.js";
 import { dataTable } from "../lib/table.js";
 
@@ -115,6 +115,3 @@ function backups(page, ctx) {
     ],
   });
 }
-
-/** @param {string} text */
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + ".";
