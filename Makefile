@@ -74,7 +74,6 @@ short: ## all tests in their short form, with the race detector where goroutines
 	@scripts/tally $(TALLY)
 
 long: ## all tests in full with the race detector, the fallback without assembly, and the benchmarks' tests
-	@command -v chromium >/dev/null || ! command -v apt-get >/dev/null || scripts/deps chromium
 	@mkdir -p .bin && rm -f $(TALLY)
 	CLEAVE_TALLY=$(TALLY) $(TEST) -race $$(go list ./... | grep -v internal/testkit/mutants)
 	@scripts/tally $(TALLY)

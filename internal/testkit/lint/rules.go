@@ -23,6 +23,7 @@ var layers = map[string]int{
 	"internal/testkit/typecheck": 0,
 	"internal/testkit/tally":     0,
 	"internal/testkit/caller":    0,
+	"internal/testkit/browser":   0,
 	"internal/testkit/check":     0,
 	"internal/server/resp":       0,
 	"internal/server/glob":       0,
@@ -195,6 +196,7 @@ var dependencyHomes = []struct {
 	{"github.com/prometheus", []string{"internal/ops/admin"}, "who embeds the store chooses what it reports its figures with"},
 	{"github.com/parquet-go", []string{"advisor/parquetfile"}, "the advisor takes along only the sources that a program uses"},
 	{"github.com/jackc/pgx", []string{"advisor/postgres"}, "the advisor takes along only the sources that a program uses"},
+	{"github.com/chromedp", []string{"internal/ops/page"}, "a browser is driven by tests, and by what takes pictures of the page"},
 	{"golang.org/x/term", []string{"internal/ops/terminal"}, "one package knows whether there is a person to ask"},
 }
 
