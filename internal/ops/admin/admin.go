@@ -173,7 +173,6 @@ func New(o Options) (*Admin, error) {
 	o.Server.SetAudit(a.audit.beginAction)
 	a.serverJobs.init(o.Now, o.Log)
 	a.startJobTracer()
-	a.initLive(a.allRoutes())
 	a.http = &http.Server{
 		Handler:           a.newHandler(),
 		ReadHeaderTimeout: o.headerTimeout,

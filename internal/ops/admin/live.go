@@ -147,25 +147,22 @@ type liveStream struct {
 	topics []*liveTopic
 }
 
-// initLive prepares live answers of routes.
-func (a *Admin) initLive(routes []route) {
-	mux := http.NewServeMux()
-	for _, rt := range routes {
+// initLive prepares live answers of what serves all requests.
+func (a *Admin) initLive(mux *http.ServeMux) {
+	watchable := map[string]bool{}
+	for _, rt := range a.allRoutes() {
 		isJSON := rt.mediaType == "" || rt.mediaType == "application/json"
 		// A request for traffic takes operations away from other readers.
-		if rt.isAction() || !strings.HasPrefix(rt.path, api.PathPrefix+"/") || !isJSON || rt.path == api.PathTraffic {
-			continue
+		if !rt.isAction() && isJSON && strings.HasPrefix(rt.path, api.PathPrefix+"/") && rt.path != api.PathTraffic {
+			watchable[rt.path] = true
 		}
-		mux.HandleFunc(rt.path, func(w http.ResponseWriter, r *http.Request) {
-			a.serveRoute(w, r, map[string]route{http.MethodGet: rt})
-		})
 	}
 	h := &a.live
 	h.began, h.topics = time.Now(), map[topicKey]*liveTopic{}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.known = func(r *http.Request) bool {
 		_, pattern := mux.Handler(r)
-		return pattern != ""
+		return watchable[pattern]
 	}
 	h.evaluate = func(ctx context.Context, target, authorization string) (int, []byte) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)

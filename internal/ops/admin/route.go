@@ -289,6 +289,7 @@ func (a *Admin) newHandler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFoundError("there is nothing at "+strconv.Quote(r.URL.Path), "see "+api.PathOpenAPI))
 	})
+	a.initLive(mux)
 	return a.wrapHandler(mux)
 }
 
