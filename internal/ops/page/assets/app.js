@@ -249,7 +249,7 @@ function needsToken() {
 function signInNotice() {
   return html`<div class="panel"><div class="empty">
     <p class="empty-title">This server shows its data to those who have a token</p>
-    <p><button class="primary" @click=${changeSignIn}>Sign in</button></p>
+    <p><button class="primary" @click=${signInAnew}>Sign in</button></p>
   </div></div>`;
 }
 
@@ -265,19 +265,19 @@ function shell(title) {
       <header class="top">
         <h1>${title}</h1>
         ${verdictChip()}
+        <span class="visually-hidden" aria-live="polite">${state.verdict ? "The server is " + state.verdict : ""}</span>
         <span class="grow"></span>
         ${connectionChip()}
         ${themeButton()}
         <button class="quiet" @click=${changeSignIn}>${token() ? "Sign out" : "Sign in"}</button>
         <button class="quiet wide-only" aria-label="Keyboard shortcuts" title="Keyboard shortcuts" @click=${showShortcuts}>?</button>
       </header>
-      <main id="main" tabindex="-1"><div id="view"></div></main>
+      <main id="main" tabindex="-1">${streamNotice()}<div id="view"></div></main>
     </div>
     <nav class="bottom" aria-label="Views">
       <ul>${narrowNav.map(navItem)}<li><button aria-expanded=${state.menuOpen} @click=${toggleMenu}>${icon("more")}<span>More</span></button></li></ul>
       ${state.menuOpen ? html`<ul class="menu">${nav.slice(narrowNav.length).map(navItem)}</ul>` : nothing}
-    </nav>
-    <div class="visually-hidden" aria-live="polite">${state.verdict ? "The server is " + state.verdict : ""}</div>`;
+    </nav>`;
 }
 
 /** @param {{route: string, title: string}} item */
@@ -290,6 +290,7 @@ function verdictChip() {
   if (!status?.verdict) return nothing;
   state.verdict = status.verdict;
   const tone = { healthy: "ok", degraded: "warn", unhealthy: "bad" }[/** @type {string} */ (status.verdict)] ?? "warn";
+  if (state.connection.staleSince) return html`<a class="chip plain" href="#/overview"><span>was ${status.verdict}</span></a>`;
   return html`<a class="chip ${tone}" href="#/overview">${icon(tone)}<span>${status.verdict}</span></a>`;
 }
 
@@ -298,6 +299,12 @@ function connectionChip() {
   if (live) return html`<span class="chip plain" data-state="live" title="Figures follow the server"><i class="dot"></i><span class="wide-only">live</span></span>`;
   if (!staleSince) return html`<span class="chip plain" data-state="connecting"><span>connecting</span></span>`;
   return html`<span class="chip warn" data-state=${needsToken() ? "signed-out" : "stale"} role="status" title=${error?.message ?? "the connection to the server is gone"}>${icon("warn")}<span>stale since ${clock(staleSince)}, trying again</span></span>`;
+}
+
+/** Why the server sends nothing, if it says so. */
+function streamNotice() {
+  const { live, error } = state.connection;
+  return live || !error || needsToken() ? nothing : html`<div class="stream-notice">${errorState(error)}</div>`;
 }
 
 const nextTheme = /** @type {const} */ ({ auto: "light", light: "dark", dark: "auto" });
@@ -312,8 +319,13 @@ function themeButton() {
 }
 
 async function changeSignIn() {
-  if (token()) signOut();
-  else await askForToken();
+  if (!token()) return signInAnew();
+  signOut();
+  reconnect();
+}
+
+async function signInAnew() {
+  await askForToken({ reason: token() ? "The token of this tab is wrong." : undefined });
   reconnect();
 }
 

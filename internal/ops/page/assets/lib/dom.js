@@ -108,9 +108,10 @@ export function skeleton(lines = 4) {
   return html`<div class="skeleton" role="status" aria-label="Loading">${Array.from({ length: lines }, () => html`<i></i>`)}</div>`;
 }
 
-/** @param {import("./api.js").ApiError} error */
+/** What the server refuses as things are is no mistake. @param {import("./api.js").ApiError} error */
 export function errorState(error) {
-  return html`<div class="notice bad" role="alert">${icon("bad")}<div>
+  const tone = error.code === "refused" ? "info" : "bad";
+  return html`<div class="notice ${tone}" role="alert">${icon(tone)}<div>
     <p class="strong">${sentence(error.message)}</p>${error.hint ? html`<p>${sentence(error.hint)}</p>` : nothing}
   </div></div>`;
 }
@@ -154,9 +155,9 @@ async function copyText(text) {
   }
 }
 
-/** A command with a button to copy it. @param {string} text */
+/** A command with a button to copy all of it. @param {string} text */
 export function commandLine(text) {
-  return html`<span class="command"><code>${text}</code>${copyButton(text)}</span>`;
+  return html`<span class="command"><code>${clip(text, 300)}</code>${copyButton(text)}</span>`;
 }
 
 /** The address of a view. @param {string} route @param {Record<string, unknown>} [params] */

@@ -68,6 +68,7 @@ export function dataTable(table) {
 
 /** @template R @param {Column<R>} column @param {string} sort @param {(id: string) => void} setSort @param {boolean} isVirtual */
 function headCell(column, sort, setSort, isVirtual) {
+  if (column.title === "") return html`<td class="head"><span class="visually-hidden">Actions</span></td>`;
   const direction = sort === column.id ? "ascending" : sort === "-" + column.id ? "descending" : "none";
   return html`<th scope="col" class=${column.align ?? ""} aria-sort=${direction} ${setStyle(isVirtual && column.width ? { width: column.width } : {})}>
     <button class="sort" title=${column.help ?? nothing} @click=${() => setSort(column.id)}>${column.title}<i aria-hidden="true">${{ ascending: "↑", descending: "↓", none: "" }[direction]}</i></button>

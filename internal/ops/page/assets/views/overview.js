@@ -162,6 +162,7 @@ function actions(shard, keyspace, key, ctx, canAccept) {
 
 /** @param {any} reads @param {any} writes */
 function trafficChart(reads, writes) {
+  if (reads.columns.length < 2) return emptyState("No traffic is recorded yet", "The first figures come ten seconds after the start.");
   const lines = {
     times: reads.columns.map((/** @type {string} */ t) => Date.parse(t) / 1000),
     series: [

@@ -2,7 +2,7 @@
 
 import { apiPath } from "../lib/api.js";
 import { classBadge, decisionLine, oncePerChange } from "../lib/decisions.js";
-import { emptyState, html, icon, link, nothing, panel, whenLoaded } from "../lib/dom.js";
+import { emptyState, errorState, html, icon, link, nothing, panel, whenLoaded } from "../lib/dom.js";
 import { byteRate, bytes, count, plural, rate, seconds, share, until } from "../lib/format.js";
 import { hotKeysTable } from "../lib/hotkeys.js";
 import { sameData } from "../lib/same.js";
@@ -19,11 +19,13 @@ export default {
   title: (params) => "Shard " + params.id,
   watch: ({ id }) => [explainPath(id), keysPath(id), decisionsPath(id), planPath, capsPath],
   render(data, { id }, ctx) {
+    const explained = data.get(explainPath(id));
+    if (explained instanceof Error) return html`${errorState(/** @type {any} */ (explained))}<p><a href="#/shards">All shards</a></p>`;
     const caps = (data.get(capsPath)?.items ?? []).filter((/** @type {any} */ c) => String(c.shard) === id);
     const found = (data.get(planPath)?.found ?? []).filter((/** @type {any} */ f) => String(f.shard) === id);
     return html`
       <nav class="small" aria-label="Path"><a href="#/shards">Shards</a> › ${id}</nav>
-      ${whenLoaded(data.get(explainPath(id)), (e) => html`
+      ${whenLoaded(explained, (e) => html`
         ${found.map(findingNotice)}${caps.map((/** @type {any} */ c) => capNotice(c, ctx))}
         ${figures(e.shard)}
         <div class="columns">
@@ -40,7 +42,7 @@ export default {
 
 /** @param {any} f */
 function findingNotice(f) {
-  return html`<article class="hot-card"><div class="hot-head">${classBadge(f.class)}<span>${f.evidence}</span></div>${f.remedy ? html`<p><span class="muted">What helps:</span> ${f.remedy}</p>` : nothing}</article>`;
+  return html`<article class="hot-card"><div class="hot-head">${classBadge(f.class)}<span>${f.evidence}</span></div>${f.remedy ? html`<p class="long"><span class="muted">What helps:</span> ${f.remedy}</p>` : nothing}</article>`;
 }
 
 /** @param {any} c @param {any} ctx */
