@@ -100,7 +100,7 @@ class ActionDialog {
     }
     this.busy = false;
     this.draw();
-    this.dialog.querySelector(/** @type {string} */ (".form > footer .primary, .form > footer .danger"))?.focus();
+    /** @type {HTMLElement|null} */ (this.dialog.querySelector(".form > footer :is(.primary, .danger)"))?.focus();
   }
 
   /** @param {string} name @param {any} value */

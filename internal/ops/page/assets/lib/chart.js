@@ -1,6 +1,7 @@
 // Lines over time.
 
 import uPlot from "../vendor/uplot/uplot.js";
+import { clock } from "./format.js";
 import { color, onTheme } from "./theme.js";
 
 /**
@@ -71,7 +72,7 @@ function options(el, lines) {
     legend: { live: true },
     scales: { y: { range: (/** @type {any} */ _u, /** @type {number} */ _min, /** @type {number} */ max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
-      { ...axis, size: 32, space: 70, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(timeOfDay) },
+      { ...axis, size: 32, space: 70, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(ticks.some((t) => t % 60) ? timeOfDay : hourAndMinute) },
       { ...axis, size: 62, space: 32, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(lines.tick ?? lines.format) },
     ],
     series: [
@@ -88,7 +89,7 @@ function options(el, lines) {
 }
 
 /** @param {number} t Unix seconds */
-function timeOfDay(t) {
-  const text = new Date(t * 1000).toLocaleTimeString("en-GB");
-  return text.endsWith(":00") ? text.slice(0, 5) : text;
-}
+const timeOfDay = (t) => clock(new Date(t * 1000));
+
+/** @param {number} t Unix seconds */
+const hourAndMinute = (t) => timeOfDay(t).slice(0, 5);

@@ -105,7 +105,7 @@ function atMost(s) {
 }
 
 /** @param {string} noun */
-export const pluralOf = (noun) => noun.replace(/x$/, "xe").replace(/y$/, "ie") + "s";
+export const pluralOf = (noun) => noun.replace(/x$/, "xe").replace(/([^aeiou])y$/, "$1ie") + "s";
 
 /** "1 shard", "2 shards", "3 entries". @param {number} n @param {string} noun */
 export const plural = (n, noun) => `${count(n)} ${n === 1 ? noun : pluralOf(noun)}`;

@@ -4,15 +4,20 @@ import { get } from "./api.js";
 
 const refreshMs = 5000;
 
+/** @typedef {{path: string, first: any, rest: any[], all: any[], loading: boolean, loadedAt: number}} LongList */
+
+/** @param {string} path @returns {LongList} */
+const newList = (path) => ({ path, first: null, rest: [], all: [], loading: false, loadedAt: 0 });
+
 /** The list that was asked for last: there is one long list in a view. */
-let list = { path: "", /** @type {any} */ first: null, /** @type {any[]} */ rest: [], /** @type {any[]} */ all: [], loading: false, loadedAt: 0 };
+let list = newList("");
 
 /**
  * Returns all items that are known of a list: the same array until one of its pages changes.
  * @param {string} path that of the first page @param {{items: any[], next?: string}} page the first one @param {{refresh: () => void}} ctx
  */
 export function wholeList(path, page, ctx) {
-  if (list.path !== path) list = { path, first: null, rest: [], all: [], loading: false, loadedAt: 0 };
+  if (list.path !== path) list = newList(path);
   if (page !== list.first) {
     list.first = page;
     list.all = page.items.concat(page.next ? list.rest : []);
@@ -21,7 +26,7 @@ export function wholeList(path, page, ctx) {
   return list.all;
 }
 
-/** @param {typeof list} target @param {string} next @param {{refresh: () => void}} ctx */
+/** @param {LongList} target @param {string} next @param {{refresh: () => void}} ctx */
 async function loadRest(target, next, ctx) {
   target.loading = true;
   const isFirst = target.loadedAt === 0;
@@ -43,7 +48,7 @@ async function loadRest(target, next, ctx) {
   }
 }
 
-/** @param {typeof list} target @param {any[]} rest @param {{refresh: () => void}} ctx */
+/** @param {LongList} target @param {any[]} rest @param {{refresh: () => void}} ctx */
 function show(target, rest, ctx) {
   target.rest = rest;
   target.all = target.first.items.concat(rest);

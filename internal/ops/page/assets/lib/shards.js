@@ -18,5 +18,5 @@ export function rangeCell(s, chars = 24) {
   if (s.first_slot !== undefined) return html`<span class="nowrap">slots ${count(s.first_slot)} – ${count(s.last_slot)}</span>`;
   if (!s.keyspace) return html`<span class="muted">${rangeText(s)}</span>`;
   const bound = (/** @type {string|undefined} */ key, /** @type {string} */ none) => (key === undefined ? html`<span class="muted">${none}</span>` : keyText(key, chars));
-  return html`${bound(s.start_key, "first key")} – ${bound(s.end_key, "last key")}`;
+  return html`<span class="range">${bound(s.start_key, "first key")} – ${bound(s.end_key, "last key")}</span>`;
 }
