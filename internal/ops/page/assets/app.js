@@ -346,7 +346,9 @@ function onKey(event) {
   if (event.key === "Escape" && state.menuOpen) toggleMenu();
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (target.closest("input, textarea, select")) {
-    if (event.key === "Escape") target.blur();
+    if (event.key !== "Escape") return;
+    event.preventDefault(); // a filter keeps its text
+    target.blur();
     return;
   }
   const isSecond = state.pendingShortcut === "g";
