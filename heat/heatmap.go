@@ -100,6 +100,7 @@ type Map struct {
 	axisAge int     // for how many columns it has been used
 	layers  []mapLayer
 	bytes   int // of columns and their axes
+	samples int // the bytes of pending and recent when the last column ended
 }
 
 type mapLayer struct {
@@ -193,6 +194,7 @@ func (m *Map) finishColumn() {
 	}
 	width := m.layers[0].Step
 	m.push(0, newColumn(m.step, m.step+width, m.axis, m.pending), m.step+width)
+	m.samples = m.pending.Bytes() + m.recent.Bytes()
 	m.pending.Reset()
 	for m.bytes > m.o.MaxBytes-m.pending.Bytes()-m.recent.Bytes() && m.shrinkOldest() {
 	}
@@ -360,11 +362,11 @@ func (m *Map) shrinkOldest() bool {
 	return false
 }
 
-// Bytes is how much memory the map takes, about. It stays below MapOptions.MaxBytes.
+// Bytes is how much memory the map took when its last column ended, about. It stays below MapOptions.MaxBytes.
 func (m *Map) Bytes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes + m.pending.Bytes() + m.recent.Bytes()
+	return m.bytes + m.samples
 }
 
 // View is a part of a heat map.
@@ -388,7 +390,8 @@ type ViewOptions struct {
 	Rows, Columns int
 }
 
-// View returns a part of the map. Its rows are out of those of its columns.
+// View returns a part of the map. Its rows are out of those of its columns. Columns begin at multiples of their width, so that
+// a view of the last half hour has the same ones a minute later.
 func (m *Map) View(o ViewOptions) (View, error) {
 	o.Rows, o.Columns = cmp.Or(o.Rows, 512), cmp.Or(o.Columns, 360)
 	if o.Metric >= metrics || o.Rows < 1 || o.Columns < 1 || o.From < 0 || o.To < 0 {
@@ -421,8 +424,15 @@ func (m *Map) View(o ViewOptions) (View, error) {
 	if len(o.Start) == 0 {
 		keys, below = keys[1:], 0
 	}
-	width := max((to-from+time.Duration(o.Columns)-1)/time.Duration(o.Columns), last.to-last.from)
-	n := int((to - from + width - 1) / width)
+	width := last.to - last.from
+	if least := (to - from + time.Duration(o.Columns) - 1) / time.Duration(o.Columns); width < least {
+		width = (least + m.layers[0].Step - 1) / m.layers[0].Step * m.layers[0].Step
+	}
+	if to-from/width*width > time.Duration(o.Columns)*width { // the first begins before from
+		width += m.layers[0].Step
+	}
+	from = from / width * width
+	n := min(int((to-from+width-1)/width), o.Columns)
 	for i := range n {
 		v.Columns = append(v.Columns, from+time.Duration(i)*width)
 	}

@@ -245,6 +245,9 @@ func TestMap_AMovingEdgeBetweenOtherKeys_IsSeenWhereItIs(t *testing.T) {
 	v := must(m.View(ViewOptions{Metric: MetricWrites}))
 	for i, at := range v.Columns {
 		second := int(at / time.Second)
+		if second < 10 {
+			continue // its rows are those of the first second
+		}
 		near, all := 0.0, 0.0
 		for row, key := range v.Rows {
 			n := v.Cells[row][i]

@@ -86,6 +86,8 @@ const (
 	quietShare = 0.02
 	// lineShare is what a line has of its columns at least. By Zipf's law the hottest of 5,000 keys has a ninth.
 	lineShare = 0.125
+	// lineTimes is how many times the share of an even load a line has at least: of four rows each has a lot.
+	lineTimes = 4
 	// burstTimes is how many times the usual load of all, and of a share burstRows of rows, is a burst.
 	burstTimes, burstRows = 2.5, 0.6
 	// maxBurstTimes bounds how many times as much as usual is said to be asked: there may be next to nothing usual.

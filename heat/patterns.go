@@ -121,10 +121,11 @@ func (p *patternFinder) shareOf(r, c int) float64 {
 // findLines returns the rows that have a large share of several columns, with gaps, and joins neighbours. A line goes on while
 // it has half of what makes one, so that it does not break where it wavers.
 func (p *patternFinder) findLines() (lines []Pattern) {
+	wanted := max(lineShare, lineTimes/float64(max(p.rows, 1)))
 	for r := range p.rows {
 		from, last, n, sum, rate := -1, -1, 0, 0.0, 0.0
 		end := func() {
-			if n >= minPatternColumns && sum >= lineShare*float64(n) {
+			if n >= minPatternColumns && sum >= wanted*float64(n) {
 				lines = p.joinLine(lines, Pattern{Kind: Horizontal, FirstRow: r, LastRow: r, FirstColumn: from, LastColumn: last, Strength: sum / float64(n), Rate: rate / float64(n)})
 			}
 			from, n, sum, rate = -1, 0, 0, 0
@@ -133,7 +134,7 @@ func (p *patternFinder) findLines() (lines []Pattern) {
 			if !p.isKnown[c] {
 				continue
 			}
-			least := lineShare
+			least := wanted
 			if from >= 0 {
 				least /= 2
 			}

@@ -171,6 +171,14 @@ func TestFindPatterns_Figures(t *testing.T) {
 	}
 }
 
+func TestFindPatterns_FewRows_NoneIsHotBecauseItIsLarge(t *testing.T) {
+	for _, rows := range []int{1, 2, 4} {
+		if got := FindPatterns(newDrawnView(rows, 60, 3).View); len(got) > 0 {
+			t.Errorf("%d rows of even load: %+v", rows, got)
+		}
+	}
+}
+
 // checkPatterns checks what holds for any view.
 func checkPatterns(t interface{ Fatalf(string, ...any) }, v View) {
 	for _, p := range FindPatterns(v) {

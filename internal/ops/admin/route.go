@@ -49,8 +49,10 @@ func (a *Admin) readRoutes() []route {
 		}, a.listHotKeys),
 		newReadRoute(api.PathHeatMap, "heatMap", "What was asked by time and key range, since the server has started.", []param{
 			{api.QueryMetric, "string", "ops, reads, writes, bytes_in, bytes_out, conflicts or p99: default ops"},
-			{api.QueryFrom, "string", "a time in RFC 3339: default as far back as is known"}, {api.QueryTo, "string", "a time in RFC 3339: default now"},
+			{api.QueryFrom, "string", "a time in RFC 3339, or how long ago, such as -30m: default as far back as is known"}, {api.QueryTo, "string", "the same: default now"},
 			keyspaceParam, {api.QueryStart, "key", "the first key, of a range keyspace"}, {api.QueryEnd, "key", "the key behind the last"},
+			{api.QueryStartAt, "string", "where the first row begins: at of a row of another answer"}, {api.QueryEndAt, "string", "at of the row behind the last"},
+			{api.QueryCells, "string", "values or levels: default values"},
 			{api.QueryRows, "integer", "how many rows at most: default 360, at most 512"}, {api.QueryColumns, "integer", "how many columns at most: default 360, at most 1000"},
 		}, a.getHeatMap),
 		newReadRoute(api.PathTraffic, "traffic", "Operations of a sample as they come. The first request begins it.", []param{

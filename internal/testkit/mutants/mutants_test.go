@@ -89,6 +89,8 @@ var mutants = map[string][]guard{
 	"hotkeys-sample-of-all":                {{folder: "internal/server", test: "TestHotKeys_SampleAndSlots_FindTheHotKeys"}},
 	"hotkeys-of-any-shard":                 {{folder: "internal/ops/admin", test: "TestHotKeys_MisbehavingClient_IsNamed"}},
 	"heatmap-hot-key-without-a-row":        {{folder: "internal/ops/admin", test: "TestHeatMap_HotKey_HasARowOfItsOwn"}},
+	"heat-edge-over-its-whole-row":         {{folder: "heat", test: "TestMap_AMovingEdgeBetweenOtherKeys_IsSeenWhereItIs"}},
+	"heat-pattern-found-twice":             {{folder: "heat", test: "TestFindPatterns_FindsWhatIsThereAndNoMore"}},
 	"heat-on-though-off":                   {{folder: ".", test: "TestHeat_Off_ProgramIsNotSampled"}},
 
 	"limit-refuses-none":         {{folder: "internal/shard/admission", test: "TestReserve_QueueIsFull_Refuses"}},

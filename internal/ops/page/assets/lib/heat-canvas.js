@@ -277,13 +277,18 @@ export class HeatCanvas {
       const { letter, color } = eventKinds[/** @type {keyof typeof eventKinds} */ (event.kind)] ?? eventKinds.other;
       const top = Math.max(18, this.yOf(event.rowStart));
       const bottom = Math.min(18 + this.plotHeight, Math.max(this.yOf(event.rowEnd), this.yOf(event.rowStart) + 3));
-      if (bottom < 18 || top > 18 + this.plotHeight) continue;
-      g.fillStyle = "#0b0d14";
-      g.fillRect(x - 1.5, top, 4, bottom - top);
-      g.fillStyle = color;
-      g.fillRect(x - 0.5, top, 2, bottom - top);
+      if (event.rowEnd === 0) {
+        g.fillStyle = color + "38";
+        g.fillRect(x, 18, 1, this.plotHeight);
+      } else if (bottom >= 18 && top <= 18 + this.plotHeight) {
+        g.fillStyle = "#0b0d14";
+        g.fillRect(x - 1.5, top, 4, bottom - top);
+        g.fillStyle = color;
+        g.fillRect(x - 0.5, top, 2, bottom - top);
+      }
       if (x - right < 15) continue; // their letters would be one over the other
       right = x;
+      g.fillStyle = color;
       g.beginPath();
       g.roundRect(x - 6.5, 2, 14, 14, 3);
       g.fill();

@@ -8,7 +8,7 @@ import { byteRate, rate, seconds } from "./format.js";
  * @typedef {{kind: string, first_row: number, last_row: number, first_column: number, last_column: number, strength: number,
  *   rate: number, keyspace?: string, shard?: number, key?: string, text: string, remedy: string}} Pattern
  * @typedef {{metric: string, unit: string, rows: Row[], columns: number, from: number, to: number, step: number,
- *   levels: Uint8Array, unitOf: number, top: number, patterns: Pattern[], image: HTMLCanvasElement|null, look: string}} Heat
+ *   levels: Uint8Array, unitOf: number, top: number, patterns: Pattern[], events: any[]|null, image: HTMLCanvasElement|null, look: string}} Heat
  *   from, to and step: milliseconds; levels: by row and column, 0 is not known; top: the highest; image: see drawImage
  */
 
@@ -30,7 +30,7 @@ export function parseHeat(body) {
     for (const level of levels) top = Math.max(top, level);
     heat = {
       metric: body.metric, unit: body.unit, rows: body.rows, columns: body.columns.length, from, to: from + step * body.columns.length, step,
-      levels, unitOf: body.level_unit || 1, top, patterns: body.patterns ?? [], image: null, look: "",
+      levels, unitOf: body.level_unit || 1, top, patterns: body.patterns ?? [], events: body.events ?? null, image: null, look: "",
     };
     parsed.set(body, heat);
   }
@@ -62,8 +62,12 @@ export function rangeText(heat, row) {
   const from = heat.rows[row];
   if (from.single) return from.start_key ?? "";
   const next = heat.rows[row + 1];
-  if (!next || next.keyspace !== from.keyspace) return "from " + startText(from) + " to the end";
-  return "from " + startText(from) + " to " + startText(next);
+  const isLast = !next || next.keyspace !== from.keyspace;
+  if (from.start_key === undefined && from.slot !== undefined) {
+    if (isLast) return `slots from ${from.slot} on`;
+    if (next.start_key === undefined && next.slot !== undefined) return next.slot - 1 > from.slot ? `slots ${from.slot}–${next.slot - 1}` : `slot ${from.slot}`;
+  }
+  return `${startText(from)} – ${isLast ? "the end" : startText(next)}`;
 }
 
 /** The first row that begins at a place, or behind it. @param {Heat} heat @param {string} at */

@@ -9,6 +9,9 @@ import { rowAt, rowsOfShard } from "./heat-data.js";
  * @param {import("./heat-data.js").Heat} heat @param {any} status @param {any} decisions a page of them @returns {HeatEvent[]}
  */
 export function eventsOf(heat, status, decisions) {
+  if (heat.events) { // the server has placed them
+    return heat.events.map(({ event, first_row: first, last_row: last }) => ({ time: Date.parse(event.time), kind: event.kind, text: event.message, rowStart: first, rowEnd: last + 1 }));
+  }
   /** @type {HeatEvent[]} */
   const events = [];
   for (const d of decisions?.items ?? []) {
@@ -27,13 +30,13 @@ export function eventsOf(heat, status, decisions) {
   return events.filter((e) => e.time >= heat.from && e.time <= heat.to).sort((a, b) => a.time - b.time);
 }
 
-/** @param {import("./heat-data.js").Heat} heat @param {{time: number, kind: string, text: string}} event @param {any} source @returns {HeatEvent} */
+/** An event of a shard that is no more has a mark in time alone. @param {import("./heat-data.js").Heat} heat @param {{time: number, kind: string, text: string}} event @param {any} source @returns {HeatEvent} */
 function place(heat, event, source) {
   if (source.start_at !== undefined) {
     return { ...event, rowStart: rowAt(heat, source.start_at), rowEnd: source.end_at ? rowAt(heat, source.end_at) : heat.rows.length };
   }
   const rows = source.shard ? rowsOfShard(heat, source.shard) : null;
-  return { ...event, rowStart: rows?.first ?? 0, rowEnd: rows ? rows.last + 1 : heat.rows.length };
+  return { ...event, rowStart: rows?.first ?? 0, rowEnd: rows ? rows.last + 1 : 0 };
 }
 
 /** @param {string} text */

@@ -10,7 +10,7 @@ import { valueText } from "./heat-data.js";
 export const patternName = (p) => ({ diagonal: "Moving edge", horizontal: p.key === undefined ? "Hot range" : "Hot key", vertical: "Burst" })[p.kind] ?? p.kind;
 
 /** @param {Pattern} p */
-export const patternShape = (p) => ({ diagonal: "⟋", horizontal: "—", vertical: "|" })[p.kind] ?? "";
+export const patternShape = (p) => ({ diagonal: "↘", horizontal: "—", vertical: "|" })[p.kind] ?? "";
 
 /** @param {Pattern} p */
 export const patternMeasure = (p) => (p.kind === "vertical" ? times(p.strength) + " the usual" : share(Math.min(1, p.strength)));
