@@ -28,7 +28,7 @@ func liveTarget(paths ...string) string {
 
 // liveClient reads a stream.
 type liveClient struct {
-	t      *testing.T
+	t      testing.TB
 	lines  *bufio.Reader
 	cancel context.CancelFunc
 }
