@@ -2,12 +2,11 @@
 
 /**
  * Makes a dialog, which showModal() shows.
- * @param {{label: string, onClose?: () => void, wide?: boolean}} options
+ * @param {{label: string, onClose?: () => void}} options
  */
-export function openDialog({ label, onClose, wide = false }) {
+export function openDialog({ label, onClose }) {
   const dialog = document.createElement("dialog");
   dialog.setAttribute("aria-label", label);
-  dialog.className = wide ? "wide" : "";
   dialog.addEventListener("close", () => {
     dialog.remove();
     onClose?.();

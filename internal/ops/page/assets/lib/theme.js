@@ -3,9 +3,8 @@
 const name = "cleave-theme";
 /** @type {Set<() => void>} */
 const listeners = new Set();
-const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
 
-systemIsDark.addEventListener("change", notify);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", notify);
 
 /** @returns {"auto"|"light"|"dark"} */
 export function theme() {
@@ -22,10 +21,6 @@ export function setTheme(choice) {
 
 export function applyTheme() {
   document.documentElement.dataset.theme = theme();
-}
-
-export function isDark() {
-  return theme() === "dark" || (theme() === "auto" && systemIsDark.matches);
 }
 
 /** Calls back when colours change. @param {() => void} callback @returns {() => void} stop */
