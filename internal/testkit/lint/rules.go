@@ -122,6 +122,7 @@ var layers = map[string]int{
 	"internal/server":          16,
 	"internal/ops/admin":       17,
 
+	"internal/ops/page":         0,
 	"internal/ops/page/shots":   18,
 	"internal/demo":             18,
 	"cmd/cleave":                19,
