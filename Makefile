@@ -30,7 +30,7 @@ vet rules short mutants: export GOFLAGS += -tags=pebblegozstd
 # The linker takes half the time without what only debuggers read, and vet has been run.
 TEST := go test -vet=off -ldflags=-w -timeout 40m
 
-.PHONY: help test check nightly deps format vet staticcheck rules cross short long mutants plant extract soak fuzz bench bench-redis bench-scale bench-heat bench-advise profile build measure
+.PHONY: help test check nightly deps format vet staticcheck rules cross short long mutants plant extract soak fuzz bench bench-redis bench-scale bench-heat bench-advise profile screenshots build measure
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,7 +74,6 @@ short: ## all tests in their short form, with the race detector where goroutines
 	@scripts/tally $(TALLY)
 
 long: ## all tests in full with the race detector, the fallback without assembly, and the benchmarks' tests
-	@command -v chromium >/dev/null || ! command -v apt-get >/dev/null || scripts/deps chromium
 	@mkdir -p .bin && rm -f $(TALLY)
 	CLEAVE_TALLY=$(TALLY) $(TEST) -race $$(go list ./... | grep -v internal/testkit/mutants)
 	@scripts/tally $(TALLY)
@@ -114,6 +113,9 @@ bench-heat: deps ## play loads that make shards hot, and measure their relief; w
 
 bench-advise: ## measure how fast cleave advise reads CSV, beside wc, sort, and DuckDB if there is one; writes bench/ADVISE.md
 	cd bench && go run ./advise -out ADVISE.md
+
+screenshots: deps ## take the pictures of the documentation: plays loads for some minutes; writes docs/images
+	go run -tags=pebblegozstd -pgo=off ./internal/ops/page/shots -out docs/images
 
 profile: deps ## record where the server spends its time, for the compiler; writes cmd/cleave/default.pgo
 	cd bench && go run ./profile -out ../cmd/cleave/default.pgo

@@ -41,19 +41,25 @@ func (a *axis) halve() *axis {
 	return a.half
 }
 
-// joinAxes returns the first keys of at most so many rows from start up to end, out of all rows that columns have. The
-// first is start. If there are more, those that nearly all columns have come first, such as that of a hot key, and the
+// joinAxes returns the first keys of at most so many rows from start up to end, out of all rows that columns have,
+// and the first keys that were seen in large ones. The first is start. If there are more, those that nearly all columns have come first, such as that of a hot key, and the
 // others are an even choice.
 func joinAxes(columns []*column, start string, end []byte, rows int) []string {
 	uses, perAxis := map[string]int{}, map[*axis]int{}
+	use := func(k string, n int) {
+		if k > start && (end == nil || k < string(end)) {
+			uses[k] += n
+		}
+	}
 	for _, c := range columns {
 		perAxis[c.axis]++
+		for i := range c.bounds { // the edge has moved on since the axis was made
+			use(c.bounds[i].low, 1)
+		}
 	}
 	for a, n := range perAxis {
 		for _, k := range a.keys {
-			if k > start && (end == nil || k < string(end)) {
-				uses[k] += n
-			}
+			use(k, n)
 		}
 	}
 	var lasting, others []string

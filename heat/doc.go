@@ -42,7 +42,7 @@
 // # Heat map
 //
 // [Map] keeps what was asked by time and key range: the last half hour in columns of ten seconds, a month in columns
-// of four hours, in 3 MiB.
+// of four hours, in 3 MiB. [FindPatterns] finds the shapes in it that have a reason: a moving edge, a hot key, a burst.
 //
 // # Evenness
 //

@@ -100,6 +100,7 @@ type Map struct {
 	axisAge int     // for how many columns it has been used
 	layers  []mapLayer
 	bytes   int // of columns and their axes
+	samples int // the bytes of pending and recent when the last column ended
 }
 
 type mapLayer struct {
@@ -113,9 +114,11 @@ type column struct {
 	from, to time.Duration
 	axis     *axis
 	cells    []uint8 // metric by metric
-	// low and high are the smallest and the largest key that were seen. They bound the first and the last row: at a
-	// moving edge all operations are in the last one.
+	// low and high are the smallest and the largest key that were seen. They bound the first and the last row.
 	low, high string
+	// bounds are of the rows that have many times their share, such as the one with the moving edge of keys in the order
+	// of time.
+	bounds []rowBounds
 }
 
 func (c *column) row(metric Metric) []uint8 {
@@ -123,7 +126,13 @@ func (c *column) row(metric Metric) []uint8 {
 	return c.cells[int(metric)*n : int(metric+1)*n]
 }
 
-func (c *column) bytes() int { return len(c.cells) + len(c.low) + len(c.high) + int(unsafe.Sizeof(*c)) }
+func (c *column) bytes() int {
+	n := len(c.cells) + len(c.low) + len(c.high) + int(unsafe.Sizeof(*c))
+	for i := range c.bounds {
+		n += int(unsafe.Sizeof(c.bounds[i])) + len(c.bounds[i].low) + len(c.bounds[i].high)
+	}
+	return n
+}
 
 // levelOf is a rate in 8 bits: each level is 9 % above the one below, from about a tenth a second to 4 billion.
 func levelOf(rate float64) uint8 { return uint8(min(math.Round(8*math.Log2(1+max(rate, 0))), 255)) }
@@ -185,6 +194,7 @@ func (m *Map) finishColumn() {
 	}
 	width := m.layers[0].Step
 	m.push(0, newColumn(m.step, m.step+width, m.axis, m.pending), m.step+width)
+	m.samples = m.pending.Bytes() + m.recent.Bytes()
 	m.pending.Reset()
 	for m.bytes > m.o.MaxBytes-m.pending.Bytes()-m.recent.Bytes() && m.shrinkOldest() {
 	}
@@ -203,14 +213,22 @@ func newColumn(from, to time.Duration, on *axis, seen *Ranges) column {
 		}
 	}
 	c := column{from: from, to: to, axis: on, cells: make([]uint8, n*int(metrics))}
-	if keys := seen.weighKeys(nil, nil, weighCost); len(keys) > 0 {
-		c.low, c.high = string(keys[0].key), string(keys[len(keys)-1].key)
-	}
 	for i, l := range loads {
 		p99 := float64(times[i].quantile(0.99)) / float64(time.Microsecond)
 		for metric, rate := range [metrics]float64{l.Reads, l.Writes, l.BytesIn, l.BytesOut, l.Conflicts, p99} {
 			c.row(Metric(metric))[i] = levelOf(rate)
 		}
+	}
+	if keys := seen.weighKeys(nil, nil, weighCost); len(keys) > 0 {
+		c.low, c.high = string(keys[0].key), string(keys[len(keys)-1].key)
+		c.findBounds(func(row int) (pieces []loadPiece) {
+			for _, k := range keys {
+				if on.rowOf(k.key) == row {
+					pieces = append(pieces, loadPiece{string(k.key), string(k.key), k.weight})
+				}
+			}
+			return pieces
+		})
 	}
 	return c
 }
@@ -259,10 +277,15 @@ func (m *Map) release(c *column) {
 // joinColumns makes one column of several, on the rows of the last. Rates are means over its whole width, times the
 // highest.
 func joinColumns(from, to time.Duration, columns []column) column {
+	return bringColumns(from, to, columns, columns[len(columns)-1].axis)
+}
+
+// bringColumns makes one column of several, on an axis.
+func bringColumns(from, to time.Duration, columns []column, on *axis) column {
 	last := &columns[len(columns)-1]
-	on := last.axis
 	joined := column{from: from, to: to, axis: on, cells: make([]uint8, on.rows()*int(metrics)), low: last.low, high: last.high}
-	for _, c := range columns {
+	for i := range columns {
+		c := &columns[i]
 		if c.high != "" {
 			joined.low, joined.high = min(cmp.Or(joined.low, c.low), c.low), max(joined.high, c.high)
 		}
@@ -279,6 +302,12 @@ func joinColumns(from, to time.Duration, columns []column) column {
 			joined.row(metric)[row] = levelOf(rate)
 		}
 	}
+	joined.findBounds(func(row int) (pieces []loadPiece) {
+		for i := range columns {
+			pieces = columns[i].appendPieces(pieces, on, row)
+		}
+		return pieces
+	})
 	return joined
 }
 
@@ -287,10 +316,7 @@ func joinColumns(from, to time.Duration, columns []column) column {
 func (c *column) addTo(sum []float64, keys []string, metric Metric, factor float64) {
 	from := 0
 	for i, level := range c.row(metric) {
-		begin := c.low
-		if i > 0 {
-			begin = max(begin, c.axis.keys[i-1])
-		}
+		begin, last := c.extent(i)
 		for from < len(keys) && keys[from] <= begin {
 			from++
 		}
@@ -298,7 +324,7 @@ func (c *column) addTo(sum []float64, keys []string, metric Metric, factor float
 			continue
 		}
 		to := from
-		for to < len(keys) && keys[to] <= c.high && (i == len(c.axis.keys) || keys[to] < c.axis.keys[i]) {
+		for to < len(keys) && keys[to] <= last && (i == len(c.axis.keys) || keys[to] < c.axis.keys[i]) {
 			to++
 		}
 		rate := rateOf(level)
@@ -318,16 +344,7 @@ func (m *Map) shrinkOldest() bool {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		for j := range m.layers[i].columns {
 			if c := &m.layers[i].columns[j]; c.axis.rows() > fewRows {
-				coarse := column{from: c.from, to: c.to, axis: c.axis.halve(), low: c.low, high: c.high}
-				coarse.cells = make([]uint8, coarse.axis.rows()*int(metrics))
-				sum := make([]float64, coarse.axis.rows())
-				for metric := range metrics {
-					clear(sum)
-					c.addTo(sum, coarse.axis.keys, metric, 1)
-					for row, rate := range sum {
-						coarse.row(metric)[row] = levelOf(rate)
-					}
-				}
+				coarse := bringColumns(c.from, c.to, []column{*c}, c.axis.halve())
 				m.keep(&coarse)
 				m.release(c)
 				*c = coarse
@@ -345,11 +362,11 @@ func (m *Map) shrinkOldest() bool {
 	return false
 }
 
-// Bytes is how much memory the map takes, about. It stays below MapOptions.MaxBytes.
+// Bytes is how much memory the map took when its last column ended, about. It stays below MapOptions.MaxBytes.
 func (m *Map) Bytes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.bytes + m.pending.Bytes() + m.recent.Bytes()
+	return m.bytes + m.samples
 }
 
 // View is a part of a heat map.
@@ -373,7 +390,8 @@ type ViewOptions struct {
 	Rows, Columns int
 }
 
-// View returns a part of the map. Its rows are out of those of its columns.
+// View returns a part of the map. Its rows are out of those of its columns. Columns begin at multiples of their width, so that
+// a view of the last half hour has the same ones a minute later.
 func (m *Map) View(o ViewOptions) (View, error) {
 	o.Rows, o.Columns = cmp.Or(o.Rows, 512), cmp.Or(o.Columns, 360)
 	if o.Metric >= metrics || o.Rows < 1 || o.Columns < 1 || o.From < 0 || o.To < 0 {
@@ -406,8 +424,15 @@ func (m *Map) View(o ViewOptions) (View, error) {
 	if len(o.Start) == 0 {
 		keys, below = keys[1:], 0
 	}
-	width := max((to-from+time.Duration(o.Columns)-1)/time.Duration(o.Columns), last.to-last.from)
-	n := int((to - from + width - 1) / width)
+	width := last.to - last.from
+	if least := (to - from + time.Duration(o.Columns) - 1) / time.Duration(o.Columns); width < least {
+		width = (least + m.layers[0].Step - 1) / m.layers[0].Step * m.layers[0].Step
+	}
+	if to-from/width*width > time.Duration(o.Columns)*width { // the first begins before from
+		width += m.layers[0].Step
+	}
+	from = from / width * width
+	n := min(int((to-from+width-1)/width), o.Columns)
 	for i := range n {
 		v.Columns = append(v.Columns, from+time.Duration(i)*width)
 	}

@@ -7,10 +7,10 @@ import (
 )
 
 // mapVersion is the first byte of an encoded map. A change of the format takes another.
-const mapVersion = 1
+const mapVersion = 2
 
 // leastColumnBytes is what an encoded column takes at least, one cell of each metric included.
-const leastColumnBytes = 4 + int(metrics)
+const leastColumnBytes = 5 + int(metrics)
 
 // AppendBinary appends an encoding of the map, for [Map.Load] after a restart. What was asked since its newest column has
 // ended is not in it.
@@ -42,7 +42,11 @@ func (m *Map) AppendBinary(b []byte) ([]byte, error) {
 		for j := range l.columns {
 			c := &l.columns[j]
 			b = appendInt(appendInt(b, int(c.from/l.Step)), numbers[c.axis]-1)
-			b = append(appendString(appendString(b, c.low), c.high), c.cells...)
+			b = appendInt(appendString(appendString(b, c.low), c.high), len(c.bounds))
+			for _, r := range c.bounds {
+				b = appendString(appendString(appendInt(b, r.row), r.low), r.high)
+			}
+			b = append(b, c.cells...)
 		}
 	}
 	return b, nil
@@ -121,6 +125,7 @@ func (d *decoder) readColumns(l *mapLayer, axes []*axis) (columns []column) {
 		}
 		c := column{from: time.Duration(number) * l.Step, axis: axes[at], low: low, high: high}
 		c.to = c.from + l.Step
+		c.bounds = d.readBounds(c.axis.rows())
 		if size := c.axis.rows() * int(metrics); size <= len(d.rest) {
 			c.cells, d.rest = slices.Clone(d.rest[:size]), d.rest[size:]
 		} else {
@@ -132,4 +137,16 @@ func (d *decoder) readColumns(l *mapLayer, axes []*axis) (columns []column) {
 		columns = append(columns, c)
 	}
 	return columns
+}
+
+// readBounds reads those of the rows of a column.
+func (d *decoder) readBounds(rows int) (all []rowBounds) {
+	for range d.readInt(maxBounds) {
+		b := rowBounds{row: d.readInt(rows - 1), low: d.readString(len(d.rest)), high: d.readString(len(d.rest))}
+		if n := len(all); b.low > b.high || n > 0 && b.row <= all[n-1].row {
+			d.fail("bounds of rows are not in order")
+		}
+		all = append(all, b)
+	}
+	return all
 }

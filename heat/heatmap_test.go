@@ -231,6 +231,38 @@ func TestMap_AMovingEdgeIsADiagonal(t *testing.T) {
 	}
 }
 
+// The same between keys that stay where they are: the row of the edge reaches up to the next of these, and the load is not
+// spread over all of it.
+func TestMap_AMovingEdgeBetweenOtherKeys_IsSeenWhereItIs(t *testing.T) {
+	m := must(NewMap(MapOptions{Layers: shortLayers, Rows: 64}))
+	fillMap(m, 0, 200, func(second int, r *Ranges) {
+		for i := range 100 {
+			r.Add(&Access{Key: fmt.Appendf(nil, "b%06d", 100*second+i), Write: true}, 1)
+			r.Add(&Access{Key: fmt.Appendf(nil, "a%06d", i), Write: true}, 1)
+			r.Add(&Access{Key: fmt.Appendf(nil, "c%06d", i), Write: true}, 1)
+		}
+	})
+	v := must(m.View(ViewOptions{Metric: MetricWrites}))
+	for i, at := range v.Columns {
+		second := int(at / time.Second)
+		if second < 10 {
+			continue // its rows are those of the first second
+		}
+		near, all := 0.0, 0.0
+		for row, key := range v.Rows {
+			n := v.Cells[row][i]
+			all += n
+			// A column of the oldest layer is ten seconds, and so are the rows made of it.
+			if key >= fmt.Sprintf("b%06d", 100*(second-20)) && key <= fmt.Sprintf("b%06d", 100*(second+20)) {
+				near += n
+			}
+		}
+		if math.Abs(all-300) > 60 || math.Abs(near-100) > 40 {
+			t.Errorf("second %d: of %.0f writes a second %.0f are where the edge was, want 300 and 100", second, all, near)
+		}
+	}
+}
+
 // A time of which nothing was recorded is not known; one in which nothing was asked is cold.
 func TestMap_Gaps(t *testing.T) {
 	m := must(NewMap(MapOptions{Layers: shortLayers}))

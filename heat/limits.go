@@ -59,6 +59,11 @@ const (
 	minAxisColumns = 6
 	// coarseShares is how many times its share a row may have before there are new rows.
 	coarseShares = 8
+	// maxBounds is of how many rows a column knows the first and the last key: each takes about 100 bytes, and a column
+	// has few moving edges.
+	maxBounds = 4
+	// outerShare is the share of a row's load at each end that may be of other keys: less than one of its coarseShares.
+	outerShare = 0.1
 	// fewRows is what old columns are reduced to before they are forgotten: with keys of 80 bytes that nothing
 	// shares, a row takes 100, and 1066 columns of 16 rows still fit.
 	fewRows = 16
@@ -66,3 +71,30 @@ const (
 
 // maxShared bounds what one shared recorder takes; more recorders than processors wait no less for their locks.
 const maxShared = 64
+
+// What patterns are made of. The tests of FindPatterns hold them between what has to be found and what must not be.
+const (
+	// maxPatterns is how many of a kind are found at most: more labels than that cover the map.
+	maxPatterns = 8
+	// minPatternColumns is how long a line lasts at least: half a minute.
+	minPatternColumns = 3
+	// maxPatternGap is how many columns in which it is not seen end a pattern.
+	maxPatternGap = 2
+	// medianColumns is of how many columns, at least half, the median of a row is made: of 360 it takes longer than all else.
+	medianColumns = 64
+	// quietShare is what a column has at least of the median, to count.
+	quietShare = 0.02
+	// lineShare is what a line has of its columns at least. By Zipf's law the hottest of 5,000 keys has a ninth.
+	lineShare = 0.125
+	// lineTimes is how many times the share of an even load a line has at least: of four rows each has a lot.
+	lineTimes = 4
+	// burstTimes is how many times the usual load of all, and of a share burstRows of rows, is a burst.
+	burstTimes, burstRows = 2.5, 0.6
+	// maxBurstTimes bounds how many times as much as usual is said to be asked: there may be next to nothing usual.
+	maxBurstTimes = 1e6
+	// diagonalTimes is how many times its mean a row has where a diagonal passes, diagonalShare what it has of its columns
+	// at least, and diagonalSteady how many of its moves go one way.
+	diagonalTimes, diagonalShare, diagonalSteady = 3, 0.03, 0.75
+	// minDiagonalColumns and minDiagonalRows are how far it goes at least.
+	minDiagonalColumns, minDiagonalRows = 6, 6
+)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/testkit/browser"
 )
 
 // probePage shows the report in a frame of so many pixels, and writes down what a reader would see of it.
@@ -58,23 +60,8 @@ type seenPage struct {
 
 var seenText = regexp.MustCompile(`(?s)<pre id="seen">(.*?)</pre>`)
 
-// findBrowser returns a browser that can be run without a screen.
-func findBrowser(t *testing.T) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a browser: left out of short tests")
-	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("there is no browser: install chromium")
-	return ""
-}
-
 // runBrowser runs it on a page and returns what it prints, and what the console of the page got.
-func runBrowser(t *testing.T, browser string, dark bool, args ...string) (stdout, console string) {
+func runBrowser(t *testing.T, path string, dark bool, args ...string) (stdout, console string) {
 	t.Helper()
 	scheme := 1
 	if dark {
@@ -82,15 +69,16 @@ func runBrowser(t *testing.T, browser string, dark bool, args ...string) (stdout
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars", "--enable-logging=stderr",
-		"--user-data-dir=" + t.TempDir(), fmt.Sprintf("--blink-settings=preferredColorScheme=%d", scheme), "--virtual-time-budget=20000",
-	}, args...)...)
+	all := []string{"--enable-logging=stderr", "--user-data-dir=" + t.TempDir(), fmt.Sprintf("--blink-settings=preferredColorScheme=%d", scheme), "--virtual-time-budget=20000"}
+	for _, flag := range browser.Flags {
+		all = append(all, "--"+flag)
+	}
+	cmd := exec.CommandContext(ctx, path, append(all, args...)...)
 	var errors strings.Builder
 	cmd.Stderr = &errors
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", browser, err, errors.String())
+		t.Fatalf("%s: %v\n%s", path, err, errors.String())
 	}
 	for line := range strings.Lines(errors.String()) {
 		if strings.Contains(line, "CONSOLE") {
@@ -103,7 +91,7 @@ func runBrowser(t *testing.T, browser string, dark bool, args ...string) (stdout
 // The page is what it is made to be in a browser: on a phone and on a large screen, light and dark, with names that try to
 // be more than text. With CLEAVE_SCREENSHOTS it leaves pictures in that directory.
 func TestPage_InABrowser_IsReadable(t *testing.T) {
-	browser := findBrowser(t)
+	path := browser.Find(t)
 	page := write(t, newReport(t, 40_000))
 	width := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +108,7 @@ func TestPage_InABrowser_IsReadable(t *testing.T) {
 	defer s.Close()
 	for _, width = range []int{390, 1280} {
 		for _, dark := range []bool{false, true} {
-			stdout, console := runBrowser(t, browser, dark, fmt.Sprintf("--window-size=%d,4200", max(width, 500)), "--dump-dom", s.URL+"/probe")
+			stdout, console := runBrowser(t, path, dark, fmt.Sprintf("--window-size=%d,4200", max(width, 500)), "--dump-dom", s.URL+"/probe")
 			name := fmt.Sprintf("%d pixels, dark %t", width, dark)
 			if strings.Contains(strings.ReplaceAll(console, "/favicon.ico", ""), "report.html") || strings.Contains(console, "Content Security Policy") {
 				t.Errorf("%s: the console has\n%s", name, console)
@@ -135,7 +123,7 @@ func TestPage_InABrowser_IsReadable(t *testing.T) {
 			}
 			checkSeen(t, name, dark, &seen)
 			if dir := os.Getenv("CLEAVE_SCREENSHOTS"); dir != "" {
-				runBrowser(t, browser, dark, fmt.Sprintf("--window-size=%d,4000", width), fmt.Sprintf("--screenshot=%s", filepath.Join(dir, fmt.Sprintf("report-%d-%t.png", width, dark))), s.URL+"/report.html")
+				runBrowser(t, path, dark, fmt.Sprintf("--window-size=%d,4000", width), fmt.Sprintf("--screenshot=%s", filepath.Join(dir, fmt.Sprintf("report-%d-%t.png", width, dark))), s.URL+"/report.html")
 			}
 		}
 	}

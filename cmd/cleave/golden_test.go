@@ -87,6 +87,10 @@ var (
 		Rows: []api.HeatRow{{}, {Keyspace: "default", Slot: ptr(0)}, {Keyspace: "default", Slot: ptr(2594), StartKey: ptr(api.Key("stock:42")), Single: true}, {Keyspace: "default", Slot: ptr(2594), StartKey: ptr(api.Key("stock:42")), After: true},
 			{Keyspace: "orders", StartKey: ptr(api.Key("eu:1\x1b"))}, {Keyspace: "orders", StartKey: ptr(api.Key("eu:7"))}, {Keyspace: "orders", StartKey: ptr(api.Key("us:1"))}},
 		Cells: [][]*float64{{nil, nil, nil}, {ptr(1.0), ptr(10.0), ptr(100.0)}, {ptr(1e4), ptr(1e5), ptr(9e4)}, {ptr(5.0), ptr(5.0), ptr(5.0)}, {ptr(50.0), ptr(0.0), nil}, {ptr(7.0), ptr(7.0), ptr(7.0)}, {ptr(0.0), ptr(0.0), ptr(2.0)}},
+		Patterns: []api.HeatPattern{{
+			Kind: api.PatternHorizontal, FirstRow: 2, LastRow: 2, LastColumn: 2, Strength: 0.9, Rate: 6e4, Keyspace: "default", Shard: 7, Key: ptr(api.Key("stock:42")),
+			Text: "hot key stock:42 in \"default\": 90 % of operations", Remedy: "unsplittable: one key",
+		}},
 	}
 )
 

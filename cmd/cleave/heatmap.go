@@ -75,9 +75,9 @@ func newHeatMapCommand() *cobra.Command {
 
 Time goes to the right and keys go down. Rows follow the load: a range that is
 asked for much has many, and a hot key one of its own. A diagonal is a key that
-moves, such as a time; a line across is a hot key; a line down is a burst. The map
-begins when the server starts: the last half hour is in steps of ten seconds, older
-ones are coarser. NO_COLOR, and a pipe, get characters in place of colours.`,
+moves, such as a time; a line across is a hot key; a line down is a burst: each has
+a line below the map. It begins when the server starts: the last half hour is in
+steps of ten seconds, older ones are coarser. NO_COLOR, and a pipe, get characters in place of colours.`,
 		Example: "  cleave heatmap\n  cleave heatmap --metric p99 --from 2h\n  cleave heatmap --keyspace orders --rows 40 -o json",
 	}
 	return initShowCommand(cmd, func(cmd *cobra.Command) {
@@ -242,6 +242,21 @@ func (d heatDrawing) render(m api.HeatMap) string {
 	}
 	b.WriteString(d.renderTimes(m))
 	b.WriteString(d.renderLegend(m, most))
+	b.WriteString(d.renderPatterns(m))
+	return b.String()
+}
+
+// renderPatterns has a line for each shape: when it was, and what it is.
+func (d heatDrawing) renderPatterns(m api.HeatMap) string {
+	var b strings.Builder
+	for _, p := range m.Patterns {
+		end := m.Columns[p.LastColumn].Add(time.Duration(m.StepSeconds * float64(time.Second)))
+		line := fmt.Sprintf("%-10s  %s to %s  %s", p.Kind, m.Columns[p.FirstColumn].Local().Format(time.TimeOnly), end.Local().Format(time.TimeOnly), p.Text)
+		b.WriteString(output.Clip(output.EscapeUnprintable(line), d.width) + "\n")
+	}
+	if b.Len() > 0 {
+		b.WriteString("what helps: cleave plan, or the field remedy of -o json\n")
+	}
 	return b.String()
 }
 

@@ -52,7 +52,7 @@ func addCommands(root *cobra.Command) {
 		commands  []*cobra.Command
 	}{
 		{"server", "Run a server:", []*cobra.Command{newServeCommand(), newDemoCommand(), newConfigCommand(), newImportCommand(), newRestoreCommand()}},
-		{"look", "Look at a running server:", []*cobra.Command{newStatusCommand(), newTopCommand(), newMapCommand(), newExplainCommand(), newHotKeysCommand(), newHeatMapCommand(), newProfileCommand(), newPlanCommand(), newDecisionCommand(), newSagaCommand(), newClientCommand(), newSlowlogCommand(), newAuditCommand()}},
+		{"look", "Look at a running server:", []*cobra.Command{newStatusCommand(), newTopCommand(), newMapCommand(), newExplainCommand(), newHotKeysCommand(), newHeatMapCommand(), newProfileCommand(), newPlanCommand(), newDecisionCommand(), newSagaCommand(), newClientCommand(), newSlowlogCommand(), newAuditCommand(), newPageCommand()}},
 		{"change", "Look at and change a running server:", []*cobra.Command{newRebalanceCommand(), newAcceptCommand(), newKnobCommand(), newShardCommand(), newGroupCommand(), newKeyspaceCommand(), newIndexCommand(), newCapCommand(), newJobCommand(), newBackupCommand()}},
 		{"toolkit", "The toolkit, without a server:", []*cobra.Command{newAdviseCommand(), newRouteCommand(), newHashCommand()}},
 	}

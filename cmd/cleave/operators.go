@@ -108,7 +108,7 @@ func (o *operatorServer) formatReady() string {
 	if o == nil {
 		return ""
 	}
-	return ", operators at " + o.baseURL()
+	return ", operators and their page at " + o.baseURL()
 }
 
 // drainAndClose reports that the server is not ready any more, and closes what clients and then what

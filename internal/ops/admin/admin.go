@@ -96,6 +96,8 @@ type Options struct {
 	// headerTimeout is how long a client may take for its header. Tests need not wait as
 	// long.
 	headerTimeout time.Duration
+	// liveWriteTimeout is how long a client of a stream may take to receive an event.
+	liveWriteTimeout time.Duration
 }
 
 // Admin serves operators.
@@ -114,6 +116,7 @@ type Admin struct {
 	serverJobs   serverJobs
 	shardCache   shardCache
 	requests     requestStats
+	live         liveHub
 	startedAt    time.Time
 	// tokenCopyPath is a file to remove at the end.
 	tokenCopyPath string
@@ -144,6 +147,9 @@ func New(o Options) (*Admin, error) {
 	}
 	if o.headerTimeout == 0 {
 		o.headerTimeout = readHeaderTimeout
+	}
+	if o.liveWriteTimeout == 0 {
+		o.liveWriteTimeout = liveWriteTimeout
 	}
 	var e *engine.DB
 	o.DB.Engine(&e)
@@ -229,6 +235,7 @@ func (a *Admin) Close() error {
 	var err error
 	a.closeOnce.Do(func() {
 		a.Drain()
+		a.live.stop()
 		a.serverJobs.close()
 		a.stopJobTracer()
 		err = errors.Join(a.shutdownHTTP(), a.audit.close(), removeIfExists(a.tokenCopyPath))

@@ -293,29 +293,6 @@ func TestReadToken_ThatIsTheOther_IsRefused(t *testing.T) {
 	}
 }
 
-func TestFront_SaysWhereToGo(t *testing.T) {
-	l := startSmallServer(t)
-	status, text, h := l.sendRequest("GET", "/", "")
-	if status != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/plain") || !strings.Contains(text, api.PathReady) {
-		t.Errorf("%d, %v, %s", status, h, text)
-	}
-	status, text, h = l.sendRequest("GET", "/", "", "Accept", "text/html,application/xhtml+xml")
-	if status != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/html") || strings.Contains(text, "<script") || strings.Contains(text, "style=") || h.Get("Content-Security-Policy") == "" {
-		t.Errorf("%d, %v, %s", status, h, text)
-	}
-	for _, s := range frontLinks {
-		if !strings.Contains(text, `href="`+s.path+`"`) {
-			t.Errorf("there is no way to %s:\n%s", s.path, text)
-		}
-		if status, body, _ := l.sendRequest("GET", s.path, ""); status != 200 {
-			t.Errorf("%s: %d, %s", s.path, status, body)
-		}
-	}
-	if status, _, _ := l.sendRequest("GET", "/", "", "Host", "evil.example"); status != 421 {
-		t.Errorf("by another name: %d", status)
-	}
-}
-
 // withoutToken makes a server have a token that it makes itself.
 func withoutToken(o *Options) { o.Token = "" }
 

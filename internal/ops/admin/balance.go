@@ -93,7 +93,7 @@ func (a *Admin) listDecisions(_ context.Context, q *query) (api.Page[api.Decisio
 	if err != nil {
 		return none, err
 	}
-	since, err := q.getUnixTime(api.QuerySince)
+	since, err := q.getUnixTime(api.QuerySince, a.o.Now())
 	if err != nil {
 		return none, err
 	}

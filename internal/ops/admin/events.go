@@ -41,11 +41,11 @@ var eventKinds = []string{api.EventStart, api.EventSplit, api.EventMerge, api.Ev
 
 func (a *Admin) listEvents(ctx context.Context, q *query) (api.Page[api.Event], error) {
 	none := api.Page[api.Event]{}
-	from, err := q.getUnixTime(api.QueryFrom)
+	from, err := q.getUnixTime(api.QueryFrom, a.o.Now())
 	if err != nil {
 		return none, err
 	}
-	to, err := q.getUnixTime(api.QueryTo)
+	to, err := q.getUnixTime(api.QueryTo, a.o.Now())
 	if err != nil {
 		return none, err
 	}

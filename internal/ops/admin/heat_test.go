@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -121,6 +123,106 @@ func TestHeatMap_HotKey_HasARowOfItsOwn(t *testing.T) {
 			t.Errorf("%v: %v", q, err)
 		}
 	}
+}
+
+// A part of the map is asked for by the places of its rows, in any keyspace, and has no others.
+func TestHeatMap_Zoom_HasFinerRowsOfThatPartAlone(t *testing.T) {
+	l := startSmallServer(t)
+	heatUp(t, l)
+	l.admin.node.Heat().Collect(time.Duration(time.Now().Add(11 * time.Second).UnixNano()))
+	all, err := l.client.HeatMap(ctx, api.HeatFilter{Rows: 40, Keyspace: "default"})
+	if err != nil || len(all.Rows) != 40 {
+		t.Fatalf("%d rows, %v", len(all.Rows), err)
+	}
+	part, err := l.client.HeatMap(ctx, api.HeatFilter{StartAt: all.Rows[10].At, EndAt: all.Rows[20].At})
+	if err != nil || len(part.Rows) <= 10 || part.Rows[0].At != all.Rows[10].At {
+		t.Fatalf("%d rows from %+v, %v", len(part.Rows), part.Rows[0], err)
+	}
+	shards := 0
+	for i, row := range part.Rows {
+		if row.At >= all.Rows[20].At || i > 0 && row.At <= part.Rows[i-1].At || row.Shards < 1 {
+			t.Fatalf("row %d is %+v", i, row)
+		}
+		e, err := l.client.Shards(ctx, api.ShardFilter{Keyspace: "default"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range e {
+			if s.ID == row.Shard && s.Group == row.Group && *s.FirstSlot <= *row.Slot && *row.Slot <= *s.LastSlot {
+				shards++
+			}
+		}
+		if i == 5 {
+			break
+		}
+	}
+	if shards != 6 {
+		t.Errorf("of 6 rows %d are in their shard", shards)
+	}
+	for _, q := range []url.Values{{api.QueryStartAt: {"x"}}, {api.QueryStartAt: {all.Rows[20].At}, api.QueryEndAt: {all.Rows[10].At}}, {api.QueryCells: {"x"}}, {api.QueryFrom: {"30m"}}} {
+		var said *api.Error
+		if err := l.client.Get(ctx, api.PathHeatMap, q, &part); !errors.As(err, &said) || said.Status != http.StatusBadRequest {
+			t.Errorf("%v: %v", q, err)
+		}
+	}
+}
+
+// The values in a byte each are those of the cells.
+func TestHeatMap_Levels_AreTheCells(t *testing.T) {
+	l := startSmallServer(t)
+	heatUp(t, l)
+	l.admin.node.Heat().Collect(time.Duration(time.Now().Add(11 * time.Second).UnixNano()))
+	for _, metric := range []string{api.MetricOps, api.MetricP99} {
+		var values, levels api.HeatMap
+		q := url.Values{api.QueryMetric: {metric}, api.QueryFrom: {"-30m"}}
+		err := l.client.Get(ctx, api.PathHeatMap, q, &values)
+		q.Set(api.QueryCells, "levels")
+		if err2 := l.client.Get(ctx, api.PathHeatMap, q, &levels); errors.Join(err, err2) != nil || len(levels.Cells) > 0 || len(values.Columns) == 0 {
+			t.Fatalf("%v, %v: %d cells, %d columns", err, err2, len(levels.Cells), len(values.Columns))
+		}
+		bytes, err := base64.StdEncoding.DecodeString(levels.Levels)
+		if err != nil || len(bytes) != len(values.Rows)*len(values.Columns) {
+			t.Fatalf("%d levels of %d rows and %d columns, %v", len(bytes), len(values.Rows), len(values.Columns), err)
+		}
+		for r, row := range values.Cells {
+			for c, v := range row {
+				level := bytes[r*len(row)+c]
+				if (level == 0) != (v == nil) {
+					t.Fatalf("row %d, column %d: level %d", r, c, level)
+				}
+				if v == nil {
+					continue
+				}
+				if got := (math.Exp2(float64(level-1)/8) - 1) * levels.LevelUnit; math.Abs(got-*v) > 0.06**v+0.06*levels.LevelUnit {
+					t.Fatalf("row %d, column %d: level %d is %v, not %v", r, c, level, got, *v)
+				}
+			}
+		}
+	}
+}
+
+// A key that is hot for half a minute is a pattern, with its name, share and remedy.
+func TestHeatMap_HotKey_IsAPatternWithItsRemedy(t *testing.T) {
+	l := startSmallServer(t)
+	for i := range 4 {
+		heatUp(t, l)
+		l.admin.node.Heat().Collect(time.Duration(time.Now().Add(time.Duration(i+1) * 11 * time.Second).UnixNano()))
+	}
+	m, err := l.client.HeatMap(ctx, api.HeatFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range m.Patterns {
+		if p.Kind != api.PatternHorizontal || p.Key == nil || string(*p.Key) != "stock:\x1b42" {
+			continue
+		}
+		row := m.Rows[p.FirstRow]
+		if p.Strength < 0.4 || p.Strength > 0.6 || p.Keyspace != "default" || p.Shard != row.Shard || !strings.Contains(p.Text, `stock:\x1b42`) || !strings.Contains(p.Remedy, "one key") {
+			t.Errorf("the pattern is %+v", p)
+		}
+		return
+	}
+	t.Errorf("the hot key is none of the patterns %+v", m.Patterns)
 }
 
 // A reader sees what is asked for from its first request on, of the keyspace that it wants.

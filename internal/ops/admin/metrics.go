@@ -207,10 +207,13 @@ func (a *Admin) addHTTPMetrics(m *metricSet) {
 	panics := a.requests.forEach(func(of requestLabels, n uint64, _ time.Duration) {
 		m.addSample(float64(n), "path", of.path, "method", of.method, "status", strconv.Itoa(of.status))
 	})
-	m.beginFamily("http_request_seconds_total", counter, "How long they took.")
+	m.beginFamily("http_request_seconds_total", counter, "How long they took. A stream of live answers takes as long as its client stays.")
 	a.requests.forEach(func(of requestLabels, _ uint64, took time.Duration) {
 		m.addSample(took.Seconds(), "path", of.path, "method", of.method, "status", strconv.Itoa(of.status))
 	})
+	m.addSingle("http_live_streams", gauge, "Clients that are sent live answers.", float64(a.live.countStreams()))
+	m.addSingle("http_live_evaluations_total", counter, "How often an answer was made to see whether it has changed.", float64(a.live.evaluations.Load()))
+	m.addSingle("http_live_events_total", counter, "Answers that were sent to streams, because they were new or have changed.", float64(a.live.events.Load()))
 	m.addSingle("http_panics_total", counter, "Mistakes of the server.", float64(panics))
 	m.addSingle("http_denied_total", counter, "Changes that were asked for without the token.", float64(a.audit.countDenied()))
 }

@@ -30,7 +30,7 @@ var (
 
 // parseMetrics reads the text as strictly as something that scrapes it would, and more so: the
 // names are those of the house.
-func parseMetrics(t *testing.T, text string) map[string]float64 {
+func parseMetrics(t testing.TB, text string) map[string]float64 {
 	t.Helper()
 	all, kinds, helped := map[string]float64{}, map[string]string{}, map[string]bool{}
 	family, last, lastLe := "", math.Inf(-1), ""

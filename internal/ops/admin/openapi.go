@@ -56,11 +56,14 @@ func makeOperation(rt *route, s *schemaSet, failure object) object {
 		params = append(params, object{"name": "id", "in": "path", "required": true, "schema": object{"type": "string"}})
 	}
 	for _, p := range rt.query {
-		kind := p.kind
-		if kind == "key" {
-			kind = "string"
+		schema := object{"type": p.kind}
+		switch p.kind {
+		case "key":
+			schema = object{"type": "string"}
+		case paramRepeated:
+			schema = object{"type": "array", "items": object{"type": "string"}}
 		}
-		params = append(params, object{"name": p.name, "in": "query", "description": p.description, "schema": object{"type": kind}})
+		params = append(params, object{"name": p.name, "in": "query", "description": p.description, "schema": schema})
 	}
 	if len(params) > 0 {
 		op["parameters"] = params

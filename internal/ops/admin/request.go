@@ -18,12 +18,15 @@ import (
 // param is a name that may be in a query.
 type param struct {
 	name string
-	// kind is string, key, integer or boolean.
+	// kind is string, key, integer, boolean or paramRepeated.
 	kind        string
 	description string
 }
 
-// query is what a request asks for: the parameters that its path knows, each at most
+// paramRepeated is the kind of a text that may be given several times.
+const paramRepeated = "repeated"
+
+// query is what a request asks for: the parameters that its path knows, most of them at most
 // once.
 type query struct {
 	values url.Values
@@ -37,7 +40,8 @@ func parseQuery(r *http.Request, params []param) (*query, error) {
 		return nil, newInvalidError("the query cannot be read: "+err.Error(), "")
 	}
 	for name, v := range values {
-		if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) {
+		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
+		if i < 0 {
 			names := ""
 			for i, p := range params {
 				if i > 0 {
@@ -50,7 +54,7 @@ func parseQuery(r *http.Request, params []param) (*query, error) {
 			}
 			return nil, newInvalidError("unknown parameter "+strconv.Quote(name), "this path takes: "+names)
 		}
-		if len(v) > 1 {
+		if len(v) > 1 && params[i].kind != paramRepeated {
 			return nil, newInvalidError("parameter "+name+" is given twice", "give it once")
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 // allRoutes is all that is served. The order is that of the document.
 func (a *Admin) allRoutes() []route {
-	return slices.Concat(a.readRoutes(), a.mapActionRoutes(), a.otherActionRoutes(), a.balanceRoutes(), a.healthRoutes())
+	return slices.Concat(a.readRoutes(), a.mapActionRoutes(), a.otherActionRoutes(), a.balanceRoutes(), a.healthRoutes(), []route{a.liveRoute()})
 }
 
 var keyspaceParam = param{api.QueryKeyspace, "string", "only those of a keyspace"}
@@ -49,8 +49,10 @@ func (a *Admin) readRoutes() []route {
 		}, a.listHotKeys),
 		newReadRoute(api.PathHeatMap, "heatMap", "What was asked by time and key range, since the server has started.", []param{
 			{api.QueryMetric, "string", "ops, reads, writes, bytes_in, bytes_out, conflicts or p99: default ops"},
-			{api.QueryFrom, "string", "a time in RFC 3339: default as far back as is known"}, {api.QueryTo, "string", "a time in RFC 3339: default now"},
+			{api.QueryFrom, "string", "a time in RFC 3339, or how long ago, such as -30m: default as far back as is known"}, {api.QueryTo, "string", "the same: default now"},
 			keyspaceParam, {api.QueryStart, "key", "the first key, of a range keyspace"}, {api.QueryEnd, "key", "the key behind the last"},
+			{api.QueryStartAt, "string", "where the first row begins: at of a row of another answer"}, {api.QueryEndAt, "string", "at of the row behind the last"},
+			{api.QueryCells, "string", "values or levels: default values"},
 			{api.QueryRows, "integer", "how many rows at most: default 360, at most 512"}, {api.QueryColumns, "integer", "how many columns at most: default 360, at most 1000"},
 		}, a.getHeatMap),
 		newReadRoute(api.PathTraffic, "traffic", "Operations of a sample as they come. The first request begins it.", []param{
@@ -116,7 +118,9 @@ type route struct {
 	mediaType string
 	// public reports whether it never needs a token.
 	public bool
-	handle func(w http.ResponseWriter, r *http.Request)
+	// endless means that its answer lasts as long as the client: no time is up for it.
+	endless bool
+	handle  func(w http.ResponseWriter, r *http.Request)
 }
 
 // isAction reports whether it changes something.
@@ -282,9 +286,13 @@ func (a *Admin) newHandler() http.Handler {
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
 		a.serveRoute(w, r, map[string]route{http.MethodGet: frontRoute})
 	})
+	mux.HandleFunc(assetRoute.path, func(w http.ResponseWriter, r *http.Request) {
+		a.serveRoute(w, r, map[string]route{http.MethodGet: assetRoute})
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFoundError("there is nothing at "+strconv.Quote(r.URL.Path), "see "+api.PathOpenAPI))
 	})
+	a.initLive(mux)
 	return a.wrapHandler(mux)
 }
 
@@ -348,7 +356,7 @@ func (a *Admin) serveRoute(w http.ResponseWriter, r *http.Request, methods map[s
 			return
 		}
 	}
-	if !rt.isAction() {
+	if !rt.isAction() && !rt.endless {
 		ctx, cancel := context.WithTimeout(r.Context(), queryTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"html"
 	"net/http"
 	"net/http/pprof"
 	"reflect"
@@ -317,40 +316,4 @@ func (a *Admin) registerProfiles(mux *http.ServeMux) {
 			h(w, r)
 		})
 	}
-}
-
-// frontRoute is the first page: where to go from here. It reveals nothing about the server, and needs
-// no token.
-var frontRoute = route{method: http.MethodGet, path: "/", name: "front", public: true, handle: serveFront}
-
-// frontLinks are what the first page names.
-var frontLinks = []struct{ path, about string }{
-	{api.PathStatus, "how the server is, the verdict first"},
-	{api.PathOpenAPI, "every path of the API, as an OpenAPI document"},
-	{api.PathMetrics, "figures for Prometheus"},
-	{api.PathLive, "whether the process answers"},
-	{api.PathReady, "whether the server takes requests; ?verbose says why not"},
-}
-
-const docsURL = "https://github.com/cleavekv/cleave/blob/main/docs/http.md"
-
-// serveFront answers in HTML to a browser, which asks for it, and else in plain text.
-func serveFront(w http.ResponseWriter, r *http.Request) {
-	var b strings.Builder
-	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		b.WriteString("<!doctype html>\n<html lang=\"en\">\n<title>Cleave</title>\n<h1>Cleave</h1>\n<p>This is the HTTP port for operators. Redis clients use another one.</p>\n<ul>\n")
-		for _, s := range frontLinks {
-			fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>: %s</li>\n", s.path, s.path, html.EscapeString(s.about))
-		}
-		fmt.Fprintf(&b, "</ul>\n<p>On the command line: <code>cleave status</code>. <a href=\"%s\">Documentation</a></p>\n</html>\n", docsURL)
-	} else {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		b.WriteString("Cleave: the HTTP port for operators. Redis clients use another one.\n\n")
-		for _, s := range frontLinks {
-			fmt.Fprintf(&b, "%-21s %s\n", s.path, s.about)
-		}
-		b.WriteString("\nOn the command line: cleave status\nDocumentation: " + docsURL + "\n")
-	}
-	_, _ = w.Write([]byte(b.String()))
 }

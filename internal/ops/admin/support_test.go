@@ -26,7 +26,7 @@ const testToken = "a-token-of-the-tests"
 
 // testServer is a server with operators.
 type testServer struct {
-	t         *testing.T
+	t         testing.TB
 	db        *cleave.DB
 	server    *server.Server
 	admin     *Admin
@@ -70,7 +70,7 @@ func openDB(t *testing.T, dir string, o cleave.Options) *cleave.DB {
 	return db
 }
 
-func startServerOn(t *testing.T, db *cleave.DB, data string, change ...func(*Options)) *testServer {
+func startServerOn(t testing.TB, db *cleave.DB, data string, change ...func(*Options)) *testServer {
 	t.Helper()
 	clients, operators := listenLoopback(t), listenLoopback(t)
 	o := Options{DB: db, Listener: operators, Token: testToken, Data: data, Version: "test", Durability: "always"}
@@ -106,7 +106,7 @@ func startServerOn(t *testing.T, db *cleave.DB, data string, change ...func(*Opt
 	return l
 }
 
-func listenLoopback(t *testing.T) net.Listener {
+func listenLoopback(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

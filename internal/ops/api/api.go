@@ -73,6 +73,7 @@ const (
 	PathKnobs     = PathPrefix + "/knobs"
 	PathEvents    = PathPrefix + "/events"
 	PathCaps      = PathPrefix + "/caps"
+	PathStream    = PathPrefix + "/live"
 	PathOpenAPI   = PathPrefix + "/openapi.json"
 )
 
@@ -125,11 +126,16 @@ const (
 	QueryTo       = "to"
 	QueryStart    = "start"
 	QueryEnd      = "end"
+	QueryStartAt  = "start_at"
+	QueryEndAt    = "end_at"
+	QueryCells    = "cells"
 	QueryRows     = "rows"
 	QueryColumns  = "columns"
 	QueryClass    = "class"
 	QuerySince    = "since"
 	QueryKind     = "kind"
+	QueryWatch    = "watch"
+	QueryEvery    = "every"
 )
 
 // HeaderActor is the user of a client, by its own account. It is written into the audit log as

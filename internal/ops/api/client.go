@@ -52,12 +52,12 @@ var defaultTransport = &http.Transport{
 
 // CheckAddr reports whether the address is well formed. It sends no request.
 func (c *Client) CheckAddr() error {
-	_, err := c.baseURL()
+	_, err := c.BaseURL()
 	return err
 }
 
-// baseURL is the URL of the server.
-func (c *Client) baseURL() (string, error) {
+// BaseURL returns the URL of the server, without a slash at its end.
+func (c *Client) BaseURL() (string, error) {
 	addr := c.Addr
 	if addr == "" {
 		addr = DefaultAddr
@@ -115,7 +115,7 @@ func (c *Client) doJSON(ctx context.Context, method, path string, query url.Valu
 
 // sendRequest sends a request and returns the answer, whatever it is.
 func (c *Client) sendRequest(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, []byte, error) {
-	base, err := c.baseURL()
+	base, err := c.BaseURL()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -90,8 +90,13 @@ type HeatMap struct {
 	StepSeconds float64     `json:"step_seconds"`
 	// Rows are ranges of keys in order; rows follow the load, so that a hot key has one of its own.
 	Rows []HeatRow `json:"rows"`
-	// Cells are the values by row and column; null is not known.
+	// Cells are the values by row and column; null is not known. There are none if levels are asked for.
 	Cells [][]*float64 `json:"cells"`
+	// Levels are the same in a byte each, row by row, in base64: 0 is not known, and n is (2^((n-1)/8) - 1) times LevelUnit.
+	Levels    string  `json:"levels,omitempty"`
+	LevelUnit float64 `json:"level_unit,omitempty"`
+	// Patterns are the shapes in what is shown that have a reason: none of p99.
+	Patterns []HeatPattern `json:"patterns"`
 	// Bytes is how much memory the map takes.
 	Bytes int `json:"bytes"`
 	// Events are splits, merges, moves and throttles of keys of the rows during the columns, the oldest first.
@@ -117,6 +122,41 @@ type HeatRow struct {
 	// Single reports whether the row is that key alone, and After whether it begins right behind that key.
 	Single bool `json:"single,omitempty"`
 	After  bool `json:"after,omitempty"`
+	// At is where the row begins, for ?start_at= and ?end_at=: in the same order as rows, and good in any keyspace.
+	At string `json:"at"`
+	// Shard has the first key of the row now, and Group that shard. Shards is of how many the row has keys.
+	Shard  uint64 `json:"shard"`
+	Group  uint64 `json:"group"`
+	Shards int    `json:"shards"`
+}
+
+// The kinds of patterns.
+const (
+	PatternDiagonal   = "diagonal"
+	PatternHorizontal = "horizontal"
+	PatternVertical   = "vertical"
+)
+
+// HeatPattern is a shape in a heat map: a diagonal is a hot place that moves, a horizontal line a hot key or a few
+// neighbours, a vertical line a burst on most keys.
+type HeatPattern struct {
+	Kind string `json:"kind"`
+	// The box, by number of rows and columns, both ends included.
+	FirstRow    int `json:"first_row"`
+	LastRow     int `json:"last_row"`
+	FirstColumn int `json:"first_column"`
+	LastColumn  int `json:"last_column"`
+	// Strength is the share of what is asked meanwhile; of a burst, how many times as much as usual is asked.
+	Strength float64 `json:"strength"`
+	// Rate is the mean of a second.
+	Rate float64 `json:"rate"`
+	// Keyspace and Shard are where it is at its end, Key the key of a line that is one alone.
+	Keyspace string `json:"keyspace,omitempty"`
+	Shard    uint64 `json:"shard,omitempty"`
+	Key      *Key   `json:"key,omitempty"`
+	// Text says what is seen, and Remedy what helps.
+	Text   string `json:"text"`
+	Remedy string `json:"remedy"`
 }
 
 // HeatFilter is the part of a heat map that is wanted. The zero value is all of it.
@@ -124,12 +164,14 @@ type HeatFilter struct {
 	Metric, Keyspace string
 	From, To         time.Time
 	Start, End       *Key
-	Rows, Columns    int
+	// StartAt and EndAt are places of rows: see HeatRow.At.
+	StartAt, EndAt string
+	Rows, Columns  int
 }
 
 func (f *HeatFilter) query() url.Values {
 	q := url.Values{}
-	for name, text := range map[string]string{QueryMetric: f.Metric, QueryKeyspace: f.Keyspace} {
+	for name, text := range map[string]string{QueryMetric: f.Metric, QueryKeyspace: f.Keyspace, QueryStartAt: f.StartAt, QueryEndAt: f.EndAt} {
 		if text != "" {
 			q.Set(name, text)
 		}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 )
 
@@ -257,4 +258,12 @@ type Check struct {
 type Ready struct {
 	Ready  bool    `json:"ready"`
 	Checks []Check `json:"checks"`
+}
+
+// LiveAnswer is the data of an event of PathStream: what a GET of the path answers, error or not.
+type LiveAnswer struct {
+	// Path is as it was asked for in QueryWatch.
+	Path   string          `json:"path"`
+	Status int             `json:"status"`
+	Body   json.RawMessage `json:"body"`
 }

@@ -23,6 +23,7 @@ var layers = map[string]int{
 	"internal/testkit/typecheck": 0,
 	"internal/testkit/tally":     0,
 	"internal/testkit/caller":    0,
+	"internal/testkit/browser":   0,
 	"internal/testkit/check":     0,
 	"internal/server/resp":       0,
 	"internal/server/glob":       0,
@@ -122,6 +123,8 @@ var layers = map[string]int{
 	"internal/server":          16,
 	"internal/ops/admin":       17,
 
+	"internal/ops/page":         0,
+	"internal/ops/page/shots":   18,
 	"internal/demo":             18,
 	"cmd/cleave":                19,
 	"internal/testkit/mutants":  18,
@@ -190,12 +193,13 @@ var dependencyHomes = []struct {
 }{
 	{"github.com/cockroachdb/pebble", []string{"internal/storage/store"}, "the store hides which engine holds the rows"},
 	{"github.com/maypok86/otter", []string{"cache"}, "the cache hides which library chooses what to keep"},
-	{"github.com/redis/go-redis", []string{"hotkey/redishook", "internal/ops/importer", "internal/demo", "examples/redis"}, "who wants the detector or the store alone does not take a client along"},
+	{"github.com/redis/go-redis", []string{"hotkey/redishook", "internal/ops/importer", "internal/ops/page/shots", "internal/demo", "examples/redis"}, "who wants the detector or the store alone does not take a client along"},
 	{"github.com/pelletier/go-toml", []string{"internal/ops/config"}, "the settings hide the language of their file"},
 	{"go.opentelemetry.io", []string{"internal/ops/tracing"}, "who embeds the store does not take a tracer along"},
 	{"github.com/prometheus", []string{"internal/ops/admin"}, "who embeds the store chooses what it reports its figures with"},
 	{"github.com/parquet-go", []string{"advisor/parquetfile"}, "the advisor takes along only the sources that a program uses"},
 	{"github.com/jackc/pgx", []string{"advisor/postgres"}, "the advisor takes along only the sources that a program uses"},
+	{"github.com/chromedp", []string{"internal/ops/page"}, "a browser is driven by tests, and by what takes pictures of the page"},
 	{"golang.org/x/term", []string{"internal/ops/terminal"}, "one package knows whether there is a person to ask"},
 }
 

@@ -87,8 +87,12 @@ var mutants = map[string][]guard{
 	"hotkeys-counts-when-stopped":          {{folder: "internal/server", test: "TestHotKeys_SampleAndSlots_FindTheHotKeys"}},
 	"hotkeys-of-all-slots":                 {{folder: "internal/server", test: "TestHotKeys_SampleAndSlots_FindTheHotKeys"}},
 	"hotkeys-sample-of-all":                {{folder: "internal/server", test: "TestHotKeys_SampleAndSlots_FindTheHotKeys"}},
+	"live-answers-shared-by-all-tokens":    {{folder: "internal/ops/admin", test: "TestLive_HasTheAuthorityOfItsClient"}},
+	"live-evaluates-for-each-stream":       {{folder: "internal/ops/admin", test: "TestLive_EvaluatesOnceASecondForAllStreams"}},
 	"hotkeys-of-any-shard":                 {{folder: "internal/ops/admin", test: "TestHotKeys_MisbehavingClient_IsNamed"}},
 	"heatmap-hot-key-without-a-row":        {{folder: "internal/ops/admin", test: "TestHeatMap_HotKey_HasARowOfItsOwn"}},
+	"heat-edge-over-its-whole-row":         {{folder: "heat", test: "TestMap_AMovingEdgeBetweenOtherKeys_IsSeenWhereItIs"}},
+	"heat-pattern-found-twice":             {{folder: "heat", test: "TestFindPatterns_FindsWhatIsThereAndNoMore"}},
 	"heat-on-though-off":                   {{folder: ".", test: "TestHeat_Off_ProgramIsNotSampled"}},
 
 	"limit-refuses-none":         {{folder: "internal/shard/admission", test: "TestReserve_QueueIsFull_Refuses"}},
