@@ -77,7 +77,8 @@ Time goes to the right and keys go down. Rows follow the load: a range that is
 asked for much has many, and a hot key one of its own. A diagonal is a key that
 moves, such as a time; a line across is a hot key; a line down is a burst: each has
 a line below the map. It begins when the server starts: the last half hour is in
-steps of ten seconds, older ones are coarser. NO_COLOR, and a pipe, get characters in place of colours.`,
+steps of ten seconds, older ones are coarser. NO_COLOR, and a pipe, get
+characters in place of colours.`,
 		Example: "  cleave heatmap\n  cleave heatmap --metric p99 --from 2h\n  cleave heatmap --keyspace orders --rows 40 -o json",
 	}
 	return initShowCommand(cmd, func(cmd *cobra.Command) {
