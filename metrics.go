@@ -48,11 +48,11 @@ type StoreMetrics struct {
 	// What is committed but not yet in the tables, and what is in the tables
 	// but not yet synced: both are read again from the log after a crash.
 	UnappliedBytes, UnflushedBytes int64
-	// CommitWaits is how often a commit waited for the tables to catch up,
-	// ApplierStalls how often and ApplierStalled how long they waited for the
-	// disk.
-	CommitWaits, ApplierStalls uint64
-	ApplierStalled             time.Duration
+	// CommitWaits is how often and CommitWaited how long commits waited for the
+	// tables to catch up, ApplierStalls how often and ApplierStalled how long
+	// these waited for the disk.
+	CommitWaits, ApplierStalls   uint64
+	CommitWaited, ApplierStalled time.Duration
 
 	// The tables.
 	TableBytes           int64
@@ -101,7 +101,7 @@ func toStoreMetrics(s store.Metrics) StoreMetrics {
 		CacheRows: int64(s.Cache.Rows), CacheBytes: s.Cache.Bytes, CachePinnedBytes: s.Cache.UnappliedBytes,
 		CacheHits: s.Cache.Hits, CacheMisses: s.Cache.Misses, CacheEvictions: s.Cache.Evictions,
 		UnappliedBytes: s.UnappliedBytes, UnflushedBytes: s.UnflushedBytes,
-		CommitWaits: s.CommitWaits, ApplierStalls: s.ApplierStalls, ApplierStalled: s.ApplierStalled,
+		CommitWaits: s.CommitWaits, CommitWaited: s.CommitWaited, ApplierStalls: s.ApplierStalls, ApplierStalled: s.ApplierStalled,
 		TableBytes: s.TableBytes, Flushes: s.Flushes, Compactions: s.Compactions, CompactionDebtBytes: s.CompactionDebtBytes,
 		DiskFull: s.DiskFull, Failed: s.Failed,
 	}

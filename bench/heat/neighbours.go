@@ -16,11 +16,16 @@ import (
 // neighboursAbout says what measureNeighbours measures.
 const neighboursAbout = "INCR of one key without a pause, on 16 connections with 16 requests at a time; the key has a shard of its own. " +
 	"Beside it single SETs of keys in two other shards of the same group, on 32 connections in an open loop at half of what " +
-	"these connections can have when they are alone: each is due at its time, and its latency counts from then."
+	"these connections can have when they are alone: each is due at its time, and its latency counts from then. The hot load is " +
+	"unbounded: it takes all processor time that the server leaves, on a machine that both share, so its own rate is what it can " +
+	"have and not what it needs. So there is a bounded one too, in an open loop at a quarter of what the unbounded one has had " +
+	"with relief off: that much a machine with time for both serves without any relief."
 
 const (
 	neighbourConnections = 32
 	neighbourTime        = 10 * time.Second
+	// boundedShare is which part of the unbounded hot load the bounded one is.
+	boundedShare = 4
 )
 
 // measureNeighbours measures what a saturated shard costs the others of its group, and what relief brings them. It returns lines of the
@@ -40,14 +45,15 @@ func measureNeighbours(binary, dir string, progress io.Writer) (lines []string, 
 		return nil, err
 	}
 	rate := capacity / 2
+	hotRate := 0.0
 	line := func(name string) error {
 		before, began := st.ops.Load(), time.Now()
 		_, latencies, err := st.probe(s.keyspace, rate)
 		if err != nil {
 			return err
 		}
-		hot := float64(st.ops.Load()-before) / time.Since(began).Seconds()
-		text := fmt.Sprintf("| %s | %.0f | %v | %v | %.0f |", name, rate, round(latencies, 0.5), round(latencies, 0.99), hot)
+		hotRate = float64(st.ops.Load()-before) / time.Since(began).Seconds()
+		text := fmt.Sprintf("| %s | %.0f | %v | %v | %.0f |", name, rate, round(latencies, 0.5), round(latencies, 0.99), hotRate)
 		fmt.Fprintln(progress, " ", text)
 		lines = append(lines, text)
 		return nil
@@ -60,6 +66,11 @@ func measureNeighbours(binary, dir string, progress io.Writer) (lines []string, 
 	if err := line("beside the hot shard, relief off"); err != nil {
 		return nil, err
 	}
+	st.setPace(hotRate / boundedShare)
+	if err := line("beside a bounded hot load, relief off"); err != nil {
+		return nil, err
+	}
+	st.setPace(0)
 	if err := st.setKnob("relief", "auto"); err != nil {
 		return nil, err
 	}

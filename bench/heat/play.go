@@ -29,8 +29,10 @@ type stage struct {
 	ops     atomic.Int64
 	paused  atomic.Bool
 	stopped atomic.Bool
-	work    sync.WaitGroup
-	failed  atomic.Pointer[error]
+	// pause is how long a connection waits from one pipeline to the next, in nanoseconds: see setPace.
+	pause  atomic.Int64
+	work   sync.WaitGroup
+	failed atomic.Pointer[error]
 }
 
 // startStage starts a server with relief off, and makes the keyspace of a story.
@@ -57,6 +59,15 @@ func startStage(binary, dir string, s story) (*stage, error) {
 		return nil, err
 	}
 	return st, nil
+}
+
+// setPace bounds the load to so many requests a second, in an open loop; 0 is without a bound.
+func (st *stage) setPace(perSecond float64) {
+	pause := 0.0
+	if perSecond > 0 {
+		pause = connections * pipeline / perSecond * float64(time.Second)
+	}
+	st.pause.Store(int64(pause))
 }
 
 // begin begins the load of a story.
@@ -189,7 +200,14 @@ func (st *stage) load(s story, seed uint64) error {
 		}
 	}
 	var b []byte
+	due := time.Now()
 	for sent := 0; !st.stopped.Load(); {
+		if pause := time.Duration(st.pause.Load()); pause > 0 {
+			time.Sleep(time.Until(due))
+			due = due.Add(pause)
+		} else {
+			due = time.Now()
+		}
 		if st.paused.Load() {
 			time.Sleep(10 * time.Millisecond)
 			continue

@@ -32,6 +32,24 @@ func TestLoops_ConnectionsAreSpread(t *testing.T) {
 	}
 }
 
+// What waits in sockets is known by the rounds of loops, also if there is one loop: each request that is sent by itself is a read.
+func TestLoops_RoundsAreTimed(t *testing.T) {
+	for _, loops := range []int{1, 2} {
+		l := startServer(t, serverShape{stores: 1, groups: 1, loops: loops}, Options{})
+		c, d := l.dial(), l.dial()
+		const requests = 20
+		for range requests {
+			c.ask("INCR n")
+			c.ask("GET n")
+			d.ask("PING")
+		}
+		waitUntil(t, "all reads are counted", func() bool {
+			rounds := l.s.node.ReadLoads().Rounds
+			return rounds.Count() >= 3*requests && rounds.SumNS > 0
+		})
+	}
+}
+
 // A loop that has much more to do than another gives it clients.
 func TestLoops_ABusyLoopSharesItsClients(t *testing.T) {
 	l := startServer(t, serverShape{stores: 1, groups: 1, loops: 2, stay: true}, Options{})

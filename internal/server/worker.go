@@ -125,6 +125,9 @@ func (w *worker) BeginRound(nowMS int64) { w.nowMS = nowMS }
 // Commit implements [conn.Executor].
 func (w *worker) Commit() { w.commit() }
 
+// EndRound implements [conn.Executor].
+func (w *worker) EndRound(reads int, took time.Duration) { w.load.RecordRound(reads, took) }
+
 // takeRequests takes the requests at the front of data and returns what is left. It stops at a
 // request that takes long: then the client is busy. Of a server that ends it takes nothing:
 // what the client has asked for before may have been refused for that.

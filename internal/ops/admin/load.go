@@ -89,6 +89,8 @@ func (a *Admin) addLoadMetrics(m *metricSet, shards []cleave.Shard) {
 	m.addSingle("scan_reads_total", counter, "Reads that are rows of scans.", float64(total.ScanReads))
 	m.addSingle("cross_shard_operations_total", counter, "Operations of transactions over several shards.", float64(total.CrossShard))
 	m.addSingle("conflicts_total", counter, "How often a transaction was repeated, or waited, because of another one on the same key.", float64(total.Conflicts))
+	m.beginFamily("loop_round_seconds", 0, "How long rounds of loops took, once for each socket that was read in one: so long a request waits at most before it is read.")
+	m.addHistogram(&loads.Rounds)
 	a.addSpreadMetrics(m, shards, rates)
 	m.addSingle("operation_errors_total", counter, "Operations whose reply is an error.", float64(total.Errors))
 	top := slices.Clone(shards)

@@ -153,6 +153,7 @@ var storeMetrics = []struct {
 	{"cache_evictions_total", counter, "Rows that made room for others.", func(s *cleave.StoreMetrics) float64 { return float64(s.CacheEvictions) }},
 	{"unapplied_bytes", gauge, "What is committed and not in the tables yet.", func(s *cleave.StoreMetrics) float64 { return float64(s.UnappliedBytes) }},
 	{"commit_waits_total", counter, "Commits that waited for the tables.", func(s *cleave.StoreMetrics) float64 { return float64(s.CommitWaits) }},
+	{"commit_wait_seconds_total", counter, "How long commits waited for the tables: writers are held up by the durability lag.", func(s *cleave.StoreMetrics) float64 { return s.CommitWaited.Seconds() }},
 	{"applier_stalled_seconds_total", counter, "How long the tables waited for the disk.", func(s *cleave.StoreMetrics) float64 { return s.ApplierStalled.Seconds() }},
 	{"table_bytes", gauge, "The size of the tables.", func(s *cleave.StoreMetrics) float64 { return float64(s.TableBytes) }},
 	{"compactions_total", counter, "Compactions of the tables.", func(s *cleave.StoreMetrics) float64 { return float64(s.Compactions) }},

@@ -4,7 +4,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/admission"
 )
 
-// addThrottleMetrics reports how writers were held up, by why: a cap, a hot shard, an overload of the node, a move.
+// addThrottleMetrics reports how writers were held up, by why: a cap, a hot shard, a move.
 func (a *Admin) addThrottleMetrics(m *metricSet) {
 	limits := a.node.WriteLimits()
 	held := map[admission.LimitSource]int{}

@@ -71,6 +71,7 @@ var knobTable = []knobField{
 	{"hot-throttle-expire", "for how long a throttle holds that is not renewed", func(t *tuning) any { return &t.throttle.Expire }},
 	{"hot-throttle-poll", "how often throttles are planned", func(t *tuning) any { return &t.throttle.Poll }},
 	{"hot-queue-wait", "a group has no time for its others when one of a hundred of its writes waits this long", func(t *tuning) any { return &t.throttle.QueueWait }},
+	{"hot-read-wait", "a process has no time for its other shards when requests wait this long on average before they are read", func(t *tuning) any { return &t.throttle.ReadWait }},
 	{"saturated-cpu", "a machine is saturated from this share of its processors on", func(t *tuning) any { return &t.rules.CPU }},
 }
 
@@ -209,8 +210,8 @@ func (b *Balancer) checkKnobs(values map[string]string) (tuning, error) {
 	if err := t.rules.Validate(); err != nil {
 		return t, fmt.Errorf("%w: %w", ErrKnob, err)
 	}
-	if k := t.throttle.WithDefaults(); k.PerGroup < 1 || k.Expire <= 0 || k.Poll < k.Expire || k.QueueWait <= 0 {
-		return t, fmt.Errorf("%w: hot-throttle-tracked is %d, -expire %v, -poll %v and hot-queue-wait %v: use positive ones, and a poll no shorter than the expiry", ErrKnob, k.PerGroup, k.Expire, k.Poll, k.QueueWait)
+	if k := t.throttle.WithDefaults(); k.PerGroup < 1 || k.Expire <= 0 || k.Poll < k.Expire || k.QueueWait <= 0 || k.ReadWait <= 0 {
+		return t, fmt.Errorf("%w: hot-throttle-tracked is %d, -expire %v, -poll %v, hot-queue-wait %v and hot-read-wait %v: use positive ones, and a poll no shorter than the expiry", ErrKnob, k.PerGroup, k.Expire, k.Poll, k.QueueWait, k.ReadWait)
 	}
 	return t, nil
 }

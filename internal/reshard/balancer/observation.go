@@ -71,8 +71,9 @@ type observer struct {
 	cpu  time.Duration
 	wall time.Time
 	used float64
-	// queued are the waits in the queues of groups up to the round before.
+	// queued are the waits in the queues of groups up to the round before, and rounds those of loops.
 	queued map[partition.GroupID]actor.Histogram
+	rounds actor.Histogram
 }
 
 // edge is whether the writes of a shard come in the order of keys.
@@ -126,6 +127,8 @@ type observation struct {
 	jobs      []mover.Job
 	// groupWaits is how long one of a hundred writes waits for its group at least.
 	groupWaits map[partition.GroupID]time.Duration
+	// readWait is how long requests wait on average before they are read.
+	readWait time.Duration
 }
 
 // shard returns what is known of a shard.
@@ -180,7 +183,7 @@ func (w *observer) observe(ctx context.Context, at time.Duration, planner *distr
 		return nil, err
 	}
 	w.updateEdges(o.m, at)
-	times := w.readTimes()
+	times, readWait := w.readTimes()
 	w.measureProcessors()
 	overhead := w.overheadOf(o.rates)
 	spaces := n.Keyspaces()
@@ -206,7 +209,7 @@ func (w *observer) observe(ctx context.Context, at time.Duration, planner *distr
 		o.measures = append(o.measures, w.measure(&x, o.rates[s.ID], times[s.ID], seen[s.ID]))
 	}
 	w.seen, w.busy = seen, busy
-	o.groupWaits = w.measureGroupWaits(o.m, times)
+	o.readWait, o.groupWaits = readWait, w.measureGroupWaits(o.m, times)
 	// All groups of a process share its processors.
 	o.machines = []classify.Machine{{Group: o.m.Groups()[0].ID, CPU: w.used / float64(runtime.GOMAXPROCS(0))}}
 	w.addCuts(o, planner)
@@ -284,12 +287,16 @@ func (w *observer) updateEdges(m *partition.Map, at time.Duration) {
 	w.earlier.Merge(newest)
 }
 
-// readTimes returns the times of operations since the round before.
-func (w *observer) readTimes() map[partition.ShardID]*load.ShardLoad {
-	since := map[partition.ShardID]*load.ShardLoad{}
+// readTimes returns the times of operations since the round before, and how long requests waited on average before they were
+// read.
+func (w *observer) readTimes() (since map[partition.ShardID]*load.ShardLoad, readWait time.Duration) {
+	since = map[partition.ShardID]*load.ShardLoad{}
 	was := w.times
 	w.times = map[partition.ShardID]*load.ShardLoad{}
-	for id, l := range w.node.ReadLoads().All() {
+	loads := w.node.ReadLoads()
+	rounds := subtract(loads.Rounds, w.rounds)
+	w.rounds = loads.Rounds
+	for id, l := range loads.All() {
 		w.times[id] = l
 		d := *l
 		if before := was[id]; before != nil {
@@ -297,20 +304,13 @@ func (w *observer) readTimes() map[partition.ShardID]*load.ShardLoad {
 		}
 		since[id] = &d
 	}
-	return since
+	return since, rounds.Mean()
 }
 
 // measureGroupWaits returns how long one of a hundred writes of each group has waited since the round before: in its queue, and
 // before that in the server.
 func (w *observer) measureGroupWaits(m *partition.Map, times map[partition.ShardID]*load.ShardLoad) map[partition.GroupID]time.Duration {
-	waits := map[partition.GroupID]actor.Histogram{}
-	for id, l := range times {
-		if s, ok := m.Shard(id); ok {
-			h := waits[s.Group]
-			h.Add(l.Wait)
-			waits[s.Group] = h
-		}
-	}
+	waits := sumWaits(m, times, w.node.Throttles().List())
 	longest := map[partition.GroupID]time.Duration{}
 	was := w.queued
 	w.queued = map[partition.GroupID]actor.Histogram{}
@@ -321,6 +321,21 @@ func (w *observer) measureGroupWaits(m *partition.Map, times map[partition.Shard
 		longest[p.ID] = max(inQueue.Quantile(0.99), before.Quantile(0.99))
 	}
 	return longest
+}
+
+// sumWaits returns how long operations have waited in the server, by group. Writers of a shard that is throttled wait for their
+// turn there, which is no wait for its group: they do not count.
+func sumWaits(m *partition.Map, times map[partition.ShardID]*load.ShardLoad, throttled []node.ShardThrottle) map[partition.GroupID]actor.Histogram {
+	waits := map[partition.GroupID]actor.Histogram{}
+	for id, l := range times {
+		isThrottled := slices.ContainsFunc(throttled, func(t node.ShardThrottle) bool { return t.Shard == id })
+		if s, ok := m.Shard(id); ok && !isThrottled {
+			h := waits[s.Group]
+			h.Add(l.Wait)
+			waits[s.Group] = h
+		}
+	}
+	return waits
 }
 
 // subtract returns the samples of a histogram that an earlier one does not have.

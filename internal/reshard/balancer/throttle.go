@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
@@ -34,13 +35,14 @@ func (b *Balancer) throttleHot() (made []*ReliefDecision) {
 const throttleChange = "throttle"
 
 // throttleReason is that of all throttles, so that one which is renewed is one decision. The figures are its evidence.
-const throttleReason = "others of its group wait, and no change relieves it"
+const throttleReason = "others wait for it, and no change relieves it"
 
 // demands returns what groups and shards want, for the throttle, where some are throttled.
 func (b *Balancer) demands(throttled []node.ShardThrottle) (groups []ratekeeper.GroupDemand, shards []ratekeeper.ShardDemand) {
 	for _, g := range b.last.situation.Groups {
-		groups = append(groups, ratekeeper.GroupDemand{Group: g.ID, QueueWait: b.last.groupWaits[g.ID]})
+		groups = append(groups, ratekeeper.GroupDemand{Group: g.ID, Wait: b.last.groupWaits[g.ID]})
 	}
+	groups = append(groups, ratekeeper.GroupDemand{Group: ratekeeper.Process, Wait: b.last.readWait})
 	held := map[partition.ShardID]uint64{}
 	for _, t := range throttled {
 		held[t.Shard] = t.Waited + t.Refused
@@ -49,7 +51,8 @@ func (b *Balancer) demands(throttled []node.ShardThrottle) (groups []ratekeeper.
 		s, m := &b.last.situation.Shards[i], &b.last.measures[i]
 		waited, isHeld := held[s.ID]
 		d := ratekeeper.ShardDemand{
-			Shard: s.ID, Group: s.Group, Writes: m.Writes, Work: s.Work, CanChange: b.canChange(s, isHeld), IsAtLimit: isHeld && waited > b.heldWriters[s.ID],
+			Shard: s.ID, Group: s.Group, Writes: m.Writes, Work: s.Work, CanChange: b.canChange(s, isHeld), IsChanging: b.isChanging(s),
+			IsAtLimit: isHeld && waited > b.heldWriters[s.ID],
 		}
 		if ops := m.Reads + m.Writes; ops > 0 {
 			d.WriteWork = s.Work * m.Writes / ops
@@ -63,7 +66,7 @@ func (b *Balancer) demands(throttled []node.ShardThrottle) (groups []ratekeeper.
 // canChange reports whether a shard may be relieved by a change. It may unless the planner has just said why not; and if it is
 // throttled, which makes the planner see less of its load, only if the planner wants to change it.
 func (b *Balancer) canChange(s *distributor.Shard, isHeld bool) bool {
-	if s.IsBusy {
+	if b.isChanging(s) {
 		return true
 	}
 	stuck := isHeld
@@ -71,13 +74,15 @@ func (b *Balancer) canChange(s *distributor.Shard, isHeld bool) bool {
 		if p.Shard != s.ID {
 			continue
 		}
-		if p.Change != distributor.Keep {
-			return true
-		}
 		switch p.Reason {
 		case distributor.OneKey, distributor.MovingEdge, distributor.NoCut, distributor.NoGain:
 			stuck = true
 		}
 	}
 	return !stuck
+}
+
+// isChanging reports whether a job is at work on a shard, or the planner wants to begin one.
+func (b *Balancer) isChanging(s *distributor.Shard) bool {
+	return s.IsBusy || slices.ContainsFunc(b.proposed, func(p distributor.Proposal) bool { return p.Shard == s.ID && p.Change != distributor.Keep })
 }

@@ -37,8 +37,10 @@ type loop struct {
 	events [256]syscall.EpollEvent
 	nowMS  int64
 
-	// bytesIn and bytesOut are of the round, connections is how many clients the loop has and is about to have.
+	// bytesIn, bytesOut and reads, those of sockets, are of the round, connections is how many clients the loop has and is
+	// about to have.
 	bytesIn, bytesOut uint64
+	reads             int
 	connections       atomic.Int64
 	// busy is how long the loop was not waiting in its period, which began at periodBegan, when its thread had been on
 	// a processor for threadBegan: see shareWork.
@@ -134,10 +136,7 @@ func (l *loop) run() error {
 			l.acceptPausedAt = time.Time{}
 			l.setListenInterest(syscall.EPOLLIN)
 		}
-		var began time.Duration
-		if sharesWork {
-			began = stats.MonotonicNow()
-		}
+		began := stats.MonotonicNow()
 		l.nowMS = l.set.now().UnixMilli()
 		l.e.BeginRound(l.nowMS)
 		for i := range n {
@@ -156,12 +155,12 @@ func (l *loop) run() error {
 		clear(l.dirty)
 		l.dirty = l.dirty[:0]
 		l.countBytes()
-		if sharesWork {
-			now := stats.MonotonicNow()
-			l.busy += now - began
-			if now-l.periodBegan >= l.set.WorkPeriod {
-				l.shareWork(now)
-			}
+		now := stats.MonotonicNow()
+		l.e.EndRound(l.reads, now-began)
+		l.reads = 0
+		l.busy += now - began
+		if sharesWork && now-l.periodBegan >= l.set.WorkPeriod {
+			l.shareWork(now)
 		}
 	}
 }
@@ -438,6 +437,7 @@ func (l *loop) readClient(c *socket) {
 		return
 	}
 	l.bytesIn += uint64(n)
+	l.reads++
 	c.work += int64(n) + readWork
 	if c.Closing {
 		return // it is read, or the last answers would be thrown away with it

@@ -66,6 +66,9 @@ type Executor interface {
 	BeginRound(nowMS int64)
 	// Commit executes what was taken, and answers it.
 	Commit()
+	// EndRound is called at the end of each round of a loop: how many sockets it has read, and how long it took. What
+	// has come into a socket meanwhile has waited for that long at most. A stream has no rounds: it waits for one client.
+	EndRound(reads int, took time.Duration)
 }
 
 // UsedLoops is how many loops have clients: 0 where there are no loops.

@@ -4,9 +4,8 @@
 // [WriteLimits.Wait], and the server, whose loops must not wait, by [WriteLimits.TryAdmit] and, on a goroutine of the
 // client, [WriteLimits.Reserve]. Without limits that is the load of a pointer that is nil (BenchmarkWait).
 //
-// There are four reasons to hold up writers, told apart by [LimitSource]: a job that copies a span which is written faster
-// than it is copied; a hot shard whose group has no time for others; a cap that an operator has set; and a node that is
-// behind with all it has. All of them are a [WriteLimit] of a span, so a writer waits once, for the longest of those it meets.
+// There are three reasons to hold up writers, told apart by [LimitSource]: a job that copies a span which is written faster
+// than it is copied; a hot shard whose group or process has no time for others; and a cap that an operator has set. All of them are a [WriteLimit] of a span, so a writer waits once, for the longest of those it meets.
 //
 // # Turns
 //

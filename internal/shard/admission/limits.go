@@ -27,18 +27,16 @@ const (
 	HotShard
 	// Cap is an operator.
 	Cap
-	// Overload is a node that is behind.
-	Overload
 	limitSources
 )
 
 // String is its name in metrics.
 func (s LimitSource) String() string {
-	return [limitSources]string{"move", "hot_shard", "cap", "overload"}[s]
+	return [limitSources]string{"move", "hot_shard", "cap"}[s]
 }
 
 // LimitSources returns all of them.
-func LimitSources() []LimitSource { return []LimitSource{Move, HotShard, Cap, Overload} }
+func LimitSources() []LimitSource { return []LimitSource{Move, HotShard, Cap} }
 
 // LimitKey names a limit.
 type LimitKey struct {

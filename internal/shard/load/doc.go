@@ -9,6 +9,11 @@
 //   - Any other goroutine calls [Meter.Record] or [Meter.Begin], which add to one of a few shared sets, chosen by the goroutine, so
 //     that readers on several processors seldom write to the same memory.
 //
+// # What waits unread
+//
+// A request that comes while a loop is at work waits in its socket for the end of the round, which no clock of ours sees. So
+// rounds are timed, and each counts once for every socket that it has read: [Loads.Rounds].
+//
 // # Shards come and go
 //
 // Counts belong to the id of a shard, which is never used again. What is split keeps its id for the first piece and

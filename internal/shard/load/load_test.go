@@ -52,6 +52,22 @@ func TestCell_SharesNoCacheLine(t *testing.T) {
 	}
 }
 
+// A round counts once for each socket that it has read, of all recorders; one that has read none does not.
+func TestMeter_Rounds_CountForEachRead(t *testing.T) {
+	m := NewMeter()
+	a, b := m.NewRecorder(), m.NewRecorder()
+	a.RecordRound(3, time.Millisecond)
+	a.RecordRound(0, time.Hour)
+	b.RecordRound(1, 5*time.Millisecond)
+	rounds := m.Read().Rounds
+	if rounds.Count() != 4 || rounds.Mean() != 2*time.Millisecond {
+		t.Errorf("%d reads of %v each", rounds.Count(), rounds.Mean())
+	}
+	if counts := m.ReadCounts().Rounds; counts.Count() != 0 {
+		t.Errorf("without histograms there are %d", counts.Count())
+	}
+}
+
 // truth counts what a test has asked for.
 type truth struct{ reads, writes, in, out, errors atomic.Uint64 }
 

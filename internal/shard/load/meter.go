@@ -73,6 +73,9 @@ type Loads struct {
 	byID map[partition.ShardID]*ShardLoad
 	// Gone is of shards that are no more, and were long ago.
 	Gone ShardLoad
+	// Rounds has, for each time that a loop of the server has read a socket, how long its round took: so long a request waits
+	// at most before it is read, and the next of the same client behind it.
+	Rounds actor.Histogram
 }
 
 // Of returns what was asked of a shard, nothing if it never was.

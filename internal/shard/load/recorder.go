@@ -104,6 +104,14 @@ func (s *ShardRecorder) Record(o Op, waited time.Duration) {
 	}
 }
 
+// RecordRound notes that a round of a loop took so long, in which it has read so many sockets.
+func (r *Recorder) RecordRound(reads int, took time.Duration) {
+	if reads > 0 {
+		r.set.rounds[bucketOf(took)].Add(uint64(reads))
+		r.set.roundNS.Add(int64(reads) * int64(took))
+	}
+}
+
 func (s *ShardRecorder) markUsed() {
 	if !s.isUsed {
 		s.isUsed = true

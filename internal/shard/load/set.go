@@ -139,6 +139,10 @@ type set struct {
 	mu   sync.Mutex
 	byID map[partition.ShardID]*cell
 	gone ShardLoad // counts of shards whose cells were given up
+
+	// rounds are how many sockets were read in rounds that took so long, and roundNS the sum of these times.
+	rounds  [buckets]atomic.Uint64
+	roundNS atomic.Int64
 }
 
 // cellTable has the cells of the shards of a map by their index, nil for those of which nothing was counted.
@@ -216,4 +220,11 @@ func (s *set) addTo(l *Loads, histograms bool) {
 		c.addTo(of, histograms)
 	}
 	l.Gone.Merge(&s.gone)
+	if !histograms {
+		return
+	}
+	l.Rounds.SumNS += uint64(s.roundNS.Load())
+	for i := range buckets {
+		addBucket(&l.Rounds, i, s.rounds[i].Load())
+	}
 }

@@ -21,12 +21,15 @@ type ThrottleKnobs struct {
 	Expire, Poll time.Duration
 	// QueueWait is the wait for a group from which on it has no time for its others. Default 2 ms: knob hot-queue-wait.
 	QueueWait time.Duration
+	// ReadWait is how long requests wait on average before they are read from which on a process has no time for its other
+	// shards. Default 250 us: knob hot-read-wait.
+	ReadWait time.Duration
 }
 
 // WithDefaults returns the knobs with their defaults.
 func (k ThrottleKnobs) WithDefaults() ThrottleKnobs {
 	k.PerGroup, k.Expire, k.Poll = cmp.Or(k.PerGroup, 1), cmp.Or(k.Expire, 3*time.Second), cmp.Or(k.Poll, 5*time.Second)
-	k.QueueWait = cmp.Or(k.QueueWait, 2*time.Millisecond)
+	k.QueueWait, k.ReadWait = cmp.Or(k.QueueWait, 2*time.Millisecond), cmp.Or(k.ReadWait, 250*time.Microsecond)
 	return k
 }
 
@@ -38,16 +41,51 @@ type ShardDemand struct {
 	Writes, Work, WriteWork float64
 	// CanChange reports whether it can be split, or moved to another group, or a job is at work on it.
 	CanChange bool
+	// IsChanging reports whether it is about to be, or a job is at work on it. What all groups share no other change relieves.
+	IsChanging bool
 	// IsAtLimit reports whether it is throttled and some of its writers waited or were refused since the last call: without the
 	// limit there would be more.
 	IsAtLimit bool
 }
 
-// GroupDemand is how a group does.
+// GroupDemand is how a group does, or with the group [Process] all groups of the process, which share its loops.
 type GroupDemand struct {
 	Group partition.GroupID
-	// QueueWait is how long one of a hundred of its writes waits at least.
-	QueueWait time.Duration
+	// Wait is how long one of a hundred of its writes waits at least; of the process, how long requests wait on average before
+	// they are read.
+	Wait time.Duration
+}
+
+// Process stands for all groups of a process: no group has this number.
+const Process partition.GroupID = 0
+
+// has reports whether a shard is one of its shards.
+func (g *GroupDemand) has(s *ShardDemand) bool {
+	return g.Group == Process || s.Group == g.Group
+}
+
+// longest is the wait from which on it has no time for its others.
+func (g *GroupDemand) longest(k *ThrottleKnobs) time.Duration {
+	if g.Group == Process {
+		return k.ReadWait
+	}
+	return k.QueueWait
+}
+
+// isRelieved reports whether a change of a shard would do more for it than a throttle.
+func (g *GroupDemand) isRelieved(s *ShardDemand) bool {
+	if g.Group == Process {
+		return s.IsChanging
+	}
+	return s.CanChange
+}
+
+// reason is told to writers that are refused.
+func (g *GroupDemand) reason() string {
+	if g.Group == Process {
+		return "requests for other shards wait to be read for it"
+	}
+	return fmt.Sprintf("others of %v wait for it, and it cannot be split or moved", g.Group)
 }
 
 // ShardLimit is what the writers of a shard should be limited to.
@@ -83,6 +121,8 @@ type HotShards struct {
 
 // throttle is what was decided about a shard.
 type throttle struct {
+	// group is whose others wait.
+	group     partition.GroupID
 	perSecond float64
 	// first is the rate that it began with, wait how long the others waited then, and lowered how often the limit was lowered.
 	first   float64
@@ -105,25 +145,28 @@ func (h *HotShards) Plan(k ThrottleKnobs, now time.Time, groups []GroupDemand, s
 	}
 	for i := range groups {
 		g := &groups[i]
-		own, work := ownShards(g.Group, shards, was)
+		own, work := listShards(g, shards, was)
 		limited := 0
-		for j, s := range own {
-			if limited >= k.PerGroup || s.CanChange || work-s.Work < leastOthersPart*work {
+		for j := range own {
+			s := &own[j]
+			if limited >= k.PerGroup || g.isRelieved(s) || work-s.Work < leastOthersPart*work {
 				continue // what the others do not want it may have
 			}
 			t := was[s.Shard]
-			if t != nil {
-				t = h.renew(t, &k, now, g, &s)
-			} else if looks && j < k.PerGroup && g.QueueWait >= k.QueueWait && s.WriteWork >= work-s.Work && h.rests[s.Shard].IsZero() {
-				t = &throttle{perSecond: lowerBy * s.Writes, first: s.Writes, wait: g.QueueWait, lowered: 1}
+			switch {
+			case t != nil && t.group != g.Group || h.throttles[s.Shard] != nil:
+				continue // it is held up already
+			case t != nil:
+				t = h.renew(t, &k, now, g, s)
+			case looks && j < k.PerGroup && g.Wait >= g.longest(&k) && s.WriteWork >= work-s.Work && h.rests[s.Shard].IsZero():
+				t = &throttle{group: g.Group, perSecond: lowerBy * s.Writes, first: s.Writes, wait: g.Wait, lowered: 1}
 			}
 			if t == nil {
 				continue
 			}
 			h.throttles[s.Shard] = t
 			limited++
-			reason := fmt.Sprintf("others of %v wait for it, and it cannot be split or moved", g.Group)
-			limits = append(limits, ShardLimit{s.Shard, t.perSecond, reason, now.Add(k.Expire)})
+			limits = append(limits, ShardLimit{s.Shard, t.perSecond, g.reason(), now.Add(k.Expire)})
 		}
 	}
 	slices.SortFunc(limits, func(a, b ShardLimit) int { return cmp.Compare(a.Shard, b.Shard) })
@@ -135,27 +178,27 @@ func (h *HotShards) renew(t *throttle, k *ThrottleKnobs, now time.Time, g *Group
 	switch {
 	case !s.IsAtLimit:
 		return nil // there is nobody to hold up
-	case g.QueueWait >= k.QueueWait && t.lowered >= proofSteps && float64(g.QueueWait) > helpedShare*float64(t.wait):
+	case g.Wait >= g.longest(k) && t.lowered >= proofSteps && float64(g.Wait) > helpedShare*float64(t.wait):
 		if h.rests == nil {
 			h.rests = map[partition.ShardID]time.Time{}
 		}
 		h.rests[s.Shard] = now.Add(restTime)
 		return nil
-	case g.QueueWait >= k.QueueWait:
+	case g.Wait >= g.longest(k):
 		t.perSecond = max(lowerBy*t.perSecond, leastShare*t.first)
 		t.lowered++
-	case g.QueueWait < k.QueueWait/2:
+	case g.Wait < g.longest(k)/2:
 		t.perSecond *= raiseBy
 	}
 	return t
 }
 
-// ownShards returns the shards of a group, those with a throttle first, then by the work of their writes, and the work of all of
+// listShards returns the shards of a group, those with a throttle first, then by the work of their writes, and the work of all of
 // them.
-func ownShards(g partition.GroupID, shards []ShardDemand, throttles map[partition.ShardID]*throttle) (own []ShardDemand, work float64) {
-	for _, s := range shards {
-		if s.Group == g {
-			own, work = append(own, s), work+s.Work
+func listShards(g *GroupDemand, shards []ShardDemand, throttles map[partition.ShardID]*throttle) (own []ShardDemand, work float64) {
+	for i := range shards {
+		if s := &shards[i]; g.has(s) {
+			own, work = append(own, *s), work+s.Work
 		}
 	}
 	slices.SortFunc(own, func(a, b ShardDemand) int {

@@ -11,7 +11,7 @@ import (
 
 // hotGroup is a group with one hot shard that cannot be changed, beside two that wait for it.
 func hotGroup() ([]GroupDemand, []ShardDemand) {
-	return []GroupDemand{{Group: 1, QueueWait: 20 * time.Millisecond}},
+	return []GroupDemand{{Group: 1, Wait: 20 * time.Millisecond}},
 		[]ShardDemand{
 			{Shard: 7, Group: 1, Writes: 90_000, Work: 0.9, WriteWork: 0.9},
 			{Shard: 8, Group: 1, Writes: 5000, Work: 0.05, WriteWork: 0.05},
@@ -63,7 +63,7 @@ func TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone(t *testing.T) {
 	for name, change := range map[string]func(*ThrottleKnobs, []GroupDemand, []ShardDemand){
 		"off":                  func(k *ThrottleKnobs, _ []GroupDemand, _ []ShardDemand) { k.Off = true },
 		"it can be split":      func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[0].CanChange = true },
-		"nothing waits":        func(_ *ThrottleKnobs, g []GroupDemand, _ []ShardDemand) { g[0].QueueWait = time.Millisecond },
+		"nothing waits":        func(_ *ThrottleKnobs, g []GroupDemand, _ []ShardDemand) { g[0].Wait = time.Millisecond },
 		"the others want none": func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[1].Work, s[2].Work, s[0].Work = 0, 0, 1 },
 		"it is read":           func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[0].WriteWork = 0.05 },
 		"the others have more": func(_ *ThrottleKnobs, _ []GroupDemand, s []ShardDemand) { s[1].Work = 0.9 },
@@ -79,7 +79,7 @@ func TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone(t *testing.T) {
 
 // One shard of each group, the hottest, unless a knob says more.
 func TestHotShards_SeveralHotShards_LimitsSoManyOfEachGroup(t *testing.T) {
-	groups := []GroupDemand{{Group: 1, QueueWait: time.Second}, {Group: 2, QueueWait: time.Second}}
+	groups := []GroupDemand{{Group: 1, Wait: time.Second}, {Group: 2, Wait: time.Second}}
 	var shards []ShardDemand
 	for g := range groups {
 		for i := range 4 {
@@ -97,19 +97,19 @@ func TestHotShards_SeveralHotShards_LimitsSoManyOfEachGroup(t *testing.T) {
 func TestHotShards_Throttled_LimitFollowsHowLongOthersWait(t *testing.T) {
 	r, h := newRound(), new(HotShards)
 	r.plan(t, h)
-	r.groups[0].QueueWait = 10 * time.Millisecond
+	r.groups[0].Wait = 10 * time.Millisecond
 	if got := r.plan(t, h); math.Abs(got-44_100) > 1 {
 		t.Errorf("others wait on: %f, want it lowered", got)
 	}
-	r.groups[0].QueueWait = 1500 * time.Microsecond
+	r.groups[0].Wait = 1500 * time.Microsecond
 	if got := r.plan(t, h); math.Abs(got-44_100) > 1 {
 		t.Errorf("others wait little: %f, want it as it was", got)
 	}
-	r.groups[0].QueueWait = 100 * time.Microsecond
+	r.groups[0].Wait = 100 * time.Microsecond
 	if got := r.plan(t, h); math.Abs(got-48_510) > 1 {
 		t.Errorf("others do not wait: %f, want it raised", got)
 	}
-	r.groups[0].QueueWait = 10 * time.Millisecond
+	r.groups[0].Wait = 10 * time.Millisecond
 	lowest := 0.0
 	for range 20 {
 		lowest = r.plan(t, h)
@@ -162,6 +162,46 @@ func TestHotShards_ThrottleDoesNotHelp_EndsAndRests(t *testing.T) {
 	}
 }
 
+// The loops of a process serve all groups: a shard that keeps them busy is limited for the sake of those of other groups, once,
+// though its own group waits too, and as long as the loops are what others wait for.
+func TestHotShards_LoopsAreBusy_LimitsTheHotShardOfAnyGroup(t *testing.T) {
+	r, h := newRound(), new(HotShards)
+	r.groups = []GroupDemand{{Group: 1}, {Group: 2}, {Group: Process, Wait: time.Millisecond}}
+	r.shards[1].Group, r.shards[2].Group = 2, 2
+	limits := h.Plan(ThrottleKnobs{}, r.now, r.groups, r.shards)
+	if len(limits) != 1 || limits[0].Shard != 7 || limits[0].Reason != "requests for other shards wait to be read for it" {
+		t.Fatalf("%+v", limits)
+	}
+	r.now, r.shards[0].IsAtLimit = r.now.Add(time.Second), true
+	r.shards[1].Group, r.shards[2].Group, r.groups[0].Wait = 1, 1, 20*time.Millisecond
+	r.groups[2].Wait = 100 * time.Microsecond
+	if got := r.plan(t, h); math.Abs(got-1.1*63_000) > 1 {
+		t.Errorf("requests do not wait to be read: %f, want it raised, whatever its group does", got)
+	}
+	r.shards[0].IsChanging = true
+	r.shards[0].CanChange = true
+	if got := r.plan(t, h); got != 0 {
+		t.Errorf("it is split: %f, want no limit", got)
+	}
+}
+
+func TestHotShards_LoopsAreBusyWithNoneInParticular_LimitsNone(t *testing.T) {
+	for name, change := range map[string]func(*GroupDemand, []ShardDemand){
+		"rounds are short":     func(g *GroupDemand, _ []ShardDemand) { g.Wait = 200 * time.Microsecond },
+		"it is moved":          func(_ *GroupDemand, s []ShardDemand) { s[0].IsChanging = true },
+		"the others want none": func(_ *GroupDemand, s []ShardDemand) { s[1].Work, s[2].Work = 0, 0 },
+		"the others have more": func(_ *GroupDemand, s []ShardDemand) { s[1].Work = 0.9 },
+		"it is read":           func(_ *GroupDemand, s []ShardDemand) { s[0].WriteWork = 0.05 },
+	} {
+		_, shards := hotGroup()
+		groups := []GroupDemand{{Group: 1}, {Group: Process, Wait: time.Millisecond}}
+		change(&groups[1], shards)
+		if limits := new(HotShards).Plan(ThrottleKnobs{}, time.Unix(1000, 0), groups, shards); len(limits) != 0 {
+			t.Errorf("%s: %+v", name, limits)
+		}
+	}
+}
+
 // With a group that does so much a second, whose writes wait as a queue does, and writers of the hot shard that take all they
 // get: the others wait little in the end, the hot shard has most of what they leave, and what they no longer want too.
 func TestHotShards_InAModel_OthersWaitLittleAndTheRestIsLent(t *testing.T) {
@@ -176,7 +216,7 @@ func TestHotShards_InAModel_OthersWaitLittleAndTheRestIsLent(t *testing.T) {
 		if used < 1 {
 			wait = time.Duration(float64(50*time.Microsecond) / (1 - used)) // one of a hundred, of short ones
 		}
-		r.groups[0].QueueWait = min(wait, 40*time.Millisecond)
+		r.groups[0].Wait = min(wait, 40*time.Millisecond)
 		r.shards[0] = ShardDemand{Shard: 7, Group: 1, Writes: hot, Work: hot / capacity, WriteWork: hot / capacity, IsAtLimit: !math.IsInf(limit, 1)}
 		r.shards[1].Work, r.shards[1].WriteWork = others/capacity, others/capacity
 		if limit = r.plan(t, h); limit == 0 {
@@ -189,7 +229,7 @@ func TestHotShards_InAModel_OthersWaitLittleAndTheRestIsLent(t *testing.T) {
 		sum := 0.0
 		for i := range 60 {
 			if step(); i >= 30 {
-				waits, sum = append(waits, r.groups[0].QueueWait), sum+r.shards[0].Writes
+				waits, sum = append(waits, r.groups[0].Wait), sum+r.shards[0].Writes
 			}
 		}
 		slices.Sort(waits)

@@ -163,7 +163,8 @@ type chunkList struct {
 	published    atomic.Uint64    // position of the last entry that is visible
 	lastDelete   atomic.Uint64    // position of the last entry that deletes something
 	trackers     []*ChangeTracker // guarded by publishing
-	waits        atomic.Uint64    // calls of await that had to wait
+	waits        atomic.Uint64    // calls of waitForApplier that had to wait
+	waitedNS     atomic.Int64     // how long these waited
 	payloadBytes atomic.Int64     // bytes of operations of all chunks of the list
 
 	mu          sync.Mutex
@@ -198,6 +199,8 @@ func (u *chunkList) waitForApplier(stop func() bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.waits.Add(1)
+	began := time.Now()
+	defer func() { u.waitedNS.Add(int64(time.Since(began))) }()
 	for u.isFull() && !stop() {
 		u.roomCond.Wait()
 	}

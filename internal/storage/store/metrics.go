@@ -19,6 +19,7 @@ type Metrics struct {
 	UnappliedBytes              int64  // of log
 	UnflushedBytes              int64  // of log, applied but not durable in Pebble
 	CommitWaits                 uint64 // commits that waited for the applier
+	CommitWaited                time.Duration
 	ApplierStalls               uint64 // times that the applier waited for Pebble
 	ApplierStalled              time.Duration
 
@@ -50,6 +51,7 @@ func (s *Store) Metrics() Metrics {
 		Durable:        wal.Position(s.applier.durable.Load()),
 		UnflushedBytes: s.applier.unflushedBytes.Load(),
 		CommitWaits:    s.chunks.waits.Load(),
+		CommitWaited:   time.Duration(s.chunks.waitedNS.Load()),
 		ApplierStalls:  s.applier.stalls.Load(),
 		ApplierStalled: time.Duration(s.applier.stalledNS.Load()),
 		DiskFull:       s.health.diskFull.Load(),
