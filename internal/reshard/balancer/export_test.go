@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"context"
+	"time"
 
 	"github.com/cleavekv/cleave/heat"
 	"github.com/cleavekv/cleave/internal/reshard/classify"
@@ -53,10 +54,12 @@ func LeaveEdge(work, reads float64) (left float64, isEdge bool, rounds int) {
 	return s.Work, s.IsEdge, rounds
 }
 
-// DescribeThrottle says whether the writers of a shard that was found are limited, and why not.
-func (b *Balancer) DescribeThrottle(f classify.Finding) string {
+// DescribeThrottle says whether the writers of a shard that was found are limited, and why not, where requests wait so long before
+// they are read.
+func (b *Balancer) DescribeThrottle(f classify.Finding, readWait time.Duration) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.last.readWait = readWait
 	return b.describeThrottle(&f)
 }
 

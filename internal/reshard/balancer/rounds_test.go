@@ -390,17 +390,22 @@ func TestBalancer_Plan_SaysWhyWritersAreNotLimited(t *testing.T) {
 	x := newStillBed(t, "")
 	hot := classify.Finding{Class: classify.HotKey, Shard: x.shard("a")}
 	x.work[hot.Shard] = 0.8
+	readWait := time.Microsecond
 	want := func(words string) {
 		t.Helper()
-		if got := x.b.DescribeThrottle(hot); !strings.Contains(got, words) {
+		if got := x.b.DescribeThrottle(hot, readWait); !strings.Contains(got, words) {
 			t.Errorf("%q, want %q", got, words)
 		}
 	}
 	x.round(false) // its rates are not known for long enough
 	want("a change may relieve it")
+	readWait = time.Millisecond // which no change of one shard relieves
+	want("limits did not help")
+	readWait = time.Microsecond
 	x.cut = nil
 	x.round(false)
 	want("hot-queue-wait is 2.0 ms")
+	want("requests wait 1 µs on average before they are read, and hot-read-wait is 250 µs")
 	for knob, words := range map[string]string{"hot-throttle=off": "hot-throttle is off", "relief=manual": "relief is manual"} {
 		name, value, _ := strings.Cut(knob, "=")
 		if err := x.b.SetKnobs(t.Context(), map[string]string{name: value}); err != nil {
@@ -415,7 +420,7 @@ func TestBalancer_Plan_SaysWhyWritersAreNotLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("its writers are limited to 1,234 a second")
-	if hot.Reads = 1; x.b.DescribeThrottle(hot) != "" {
+	if hot.Reads = 1; x.b.DescribeThrottle(hot, readWait) != "" {
 		t.Error("it is said of a shard that is only read")
 	}
 }

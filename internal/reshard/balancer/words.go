@@ -149,17 +149,18 @@ func (b *Balancer) describeThrottle(f *classify.Finding) string {
 		}
 	}
 	k := b.tuning.throttle.WithDefaults()
-	wait, limit := b.last.groupWaits[s.Group], k.QueueWait
-	why := "it is not the one whose writers are limited first, or limits did not help"
+	wait, readWait := b.last.groupWaits[s.Group], b.last.readWait
+	why := "it is not the one whose writers are limited first, others want next to nothing, or limits did not help"
 	switch {
 	case k.Off:
 		why = "hot-throttle is off"
 	case bool(b.tuning.manual):
 		why = "relief is manual"
-	case b.canChange(s, false):
+	case b.isChanging(s) || b.canChange(s, false) && readWait < k.ReadWait:
 		why = "a change may relieve it"
-	case wait < limit:
-		why = fmt.Sprintf("one of a hundred writes of its group waits %s or more, and hot-queue-wait is %s", output.Seconds(wait.Seconds()), output.Seconds(limit.Seconds()))
+	case wait < k.QueueWait && readWait < k.ReadWait:
+		why = fmt.Sprintf("one of a hundred writes of its group waits %s or more, and hot-queue-wait is %s; requests wait %s on average before they are read, and hot-read-wait is %s",
+			output.Seconds(wait.Seconds()), output.Seconds(k.QueueWait.Seconds()), output.Seconds(readWait.Seconds()), output.Seconds(k.ReadWait.Seconds()))
 	}
 	return "its writers are not limited: " + why
 }

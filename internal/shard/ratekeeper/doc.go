@@ -10,15 +10,24 @@
 //
 // [HotShards] limits the writers of one shard whose group has no time for its others, and only if nothing better
 // can be done: not while the shard can be split or moved, or a job is at it, since a throttle hides the load that would make
-// it so; not unless its writes have at least half of its group's work; and not if no other shard of the group is asked for anything, since the
-// time that it takes is nobody else's.
+// it so; not unless its writes have at least half of its group's work; and not if the other shards have less than a twentieth of it,
+// since the time that it takes is nobody else's.
 //
 // All groups of a process share its loops and processors, so one shard may saturate these while no queue of a group is long:
 // requests for others wait in sockets before they are read. [Process] stands for what they share. Its wait is the time of the
 // rounds of loops (package load), and a move to another group is no relief of it.
 //
-// It learns by looking what the limit should be: it is lowered while writes of the group wait too long, and raised while they do
-// not, so that what the others do not use is lent to the hot shard. A throttle that does not help after four steps ends, and its shard is left
-// alone for a minute: they wait for something else. It is renewed as long as its writers wait, and ends by itself when
-// none is there to renew it.
+// # What a limit leaves
+//
+// Writers of the hot shard may have what the others leave of the capacity, which is what was done when the limit began. There is a
+// budget for all work. It is lowered while others wait too long, and raised while they do not, and the hot shard has what it
+// leaves beside the others. However long these wait,
+//   - no more is kept free than they use. They may grow to twice as much from step to step, and who has next to nothing costs
+//     the hot shard next to nothing: a benchmark or a bulk load beside a trickle goes on;
+//   - the hot shard keeps half of the capacity, in writes at the price that they had first.
+//
+// So waits that are noise cannot take more than that, and what the others cease to use it has in the next step.
+//
+// A throttle that does not help after ten steps ends, and its shard is left alone for a minute: they wait for something else. It is
+// renewed as long as its writers wait, and ends by itself when none is there to renew it.
 package ratekeeper

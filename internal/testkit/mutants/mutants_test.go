@@ -107,8 +107,11 @@ var mutants = map[string][]guard{
 	"cap-left-behind":              {{folder: "internal/node", test: "TestCaps_KeyspaceEmptied_StayOnIt"}},
 	"throttle-suppresses-splits":   {{folder: "internal/shard/ratekeeper", test: "TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone"}},
 	"throttle-blind-to-loops":      {{folder: "internal/shard/ratekeeper", test: "TestHotShards_LoopsAreBusy_LimitsTheHotShardOfAnyGroup"}},
+	"throttle-for-a-trickle":       {{folder: "internal/shard/ratekeeper", test: "TestHotShards_NothingToGainOrSomethingBetterToDo_LimitsNone"}},
+	"throttle-takes-what-is-left":  {{folder: "internal/shard/ratekeeper", test: "TestHotShards_InAModelOfLoops_HotShardHasMostOfWhatOthersLeave"}},
+	"throttle-below-half":          {{folder: "internal/shard/ratekeeper", test: "TestHotShards_HeldUpWritesCostMore_KeepsHalfOfTheFirst"}},
 	"throttle-counts-held-writers": {{folder: "internal/reshard/balancer", test: "TestSumWaits_ThrottledShard_IsLeftOut"}},
-	"throttle-lends-nothing":       {{folder: "internal/shard/ratekeeper", test: "TestHotShards_InAModel_OthersWaitLittleAndTheRestIsLent"}},
+	"throttle-lends-nothing":       {{folder: "internal/shard/ratekeeper", test: "TestHotShards_Throttled_LimitFollowsHowLongOthersWait"}},
 	"throttle-without-proof":       {{folder: "internal/shard/ratekeeper", test: "TestHotShards_ThrottleDoesNotHelp_EndsAndRests"}},
 	"backoff-ignores-the-time":     {{folder: "hotkey/backoff", test: "TestDo_Refused_NoneAsksBeforeItsTime"}},
 
