@@ -196,11 +196,11 @@ func (u *chunkList) waitForApplier(stop func() bool) {
 	if !u.isFull() {
 		return
 	}
+	began := time.Now()
+	u.waits.Add(1)
+	defer func() { u.waitedNS.Add(int64(time.Since(began))) }()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.waits.Add(1)
-	began := time.Now()
-	defer func() { u.waitedNS.Add(int64(time.Since(began))) }()
 	for u.isFull() && !stop() {
 		u.roomCond.Wait()
 	}

@@ -316,6 +316,7 @@ func TestCommitsWaitForAnApplierThatIsBehind(t *testing.T) {
 	s := mustOpen(t, tinyOptions(errorfs.Wrap(vfs.NewMem(), p)))
 	p.armed.Store(true) // the first flush takes its time, and the applier waits for it
 	const commits = 400
+	began := time.Now()
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -332,14 +333,19 @@ func TestCommitsWaitForAnApplierThatIsBehind(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
+	waiting := time.Now()
 	m := s.Metrics()
 	t.Logf("%d chunks unapplied, %d KiB unflushed, %d stalls", m.UnappliedChunks, m.UnflushedBytes>>10, m.ApplierStalls)
 	if m.UnappliedChunks > s.opts.Chunks {
 		t.Errorf("%d chunks are not applied, want at most %d", m.UnappliedChunks, s.opts.Chunks)
 	}
+	held := time.Since(waiting)
 	close(p.release)
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+	if waited := s.Metrics().CommitWaited; waited < held || waited > time.Since(began) {
+		t.Errorf("commits waited for %v, want %v, for which the applier was held, to %v in all", waited, held, time.Since(began))
 	}
 	mustClose(t, s)
 }
