@@ -123,15 +123,16 @@ func (p *patternFinder) meanShares() []float64 {
 func (p *patternFinder) nextOf(t *track, runs []hotRun, used []bool) int {
 	last := t.last()
 	reach := max(float64(p.rows)/8, 3)
+	step := 0.0
+	if n := len(t.moves); n > 0 {
+		step = median(t.moves[max(0, n-stepMoves):])
+	}
 	best, nearest := -1, math.Inf(1)
 	for i, r := range runs {
 		if used[i] || r.column == last.column {
 			continue
 		}
-		wanted := last.center()
-		if n := len(t.moves); n > 0 {
-			wanted += median(t.moves) * float64(p.knownBetween(last.column, r.column))
-		}
+		wanted := last.center() + step*float64(p.knownBetween(last.column, r.column))
 		gap := math.Max(0, math.Max(float64(r.first-last.last), float64(last.first-r.last)))
 		if off := math.Abs(r.center() - wanted); gap <= reach && off < nearest && off <= 2*reach {
 			best, nearest = i, off

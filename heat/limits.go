@@ -97,4 +97,6 @@ const (
 	diagonalTimes, diagonalShare, diagonalSteady = 3, 0.03, 0.75
 	// minDiagonalColumns and minDiagonalRows are how far it goes at least.
 	minDiagonalColumns, minDiagonalRows = 6, 6
+	// stepMoves is from how many of its last moves is known where a track goes on.
+	stepMoves = 16
 )

@@ -117,7 +117,9 @@ type Admin struct {
 	shardCache   shardCache
 	requests     requestStats
 	live         liveHub
-	startedAt    time.Time
+	// patternSearch is held while a heat map is searched for patterns.
+	patternSearch sync.Mutex
+	startedAt     time.Time
 	// tokenCopyPath is a file to remove at the end.
 	tokenCopyPath string
 	// jobTracer reports jobs that end.

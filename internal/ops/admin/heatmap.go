@@ -92,7 +92,9 @@ func (a *Admin) getHeatMap(ctx context.Context, q *query) (api.HeatMap, error) {
 		m.Cells = scaleCells(&sum, metric.scale)
 	}
 	if name != api.MetricP99 { // the slowest of a hundred has no shares
-		a.addPatterns(&m, &sum, metric.scale)
+		if err := a.addPatterns(ctx, &m, &sum, metric.scale); err != nil {
+			return m, err
+		}
 	}
 	return m, nil
 }

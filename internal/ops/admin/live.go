@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -28,8 +29,12 @@ const (
 	// liveWriteTimeout is how long a client may take to receive what is sent at once.
 	liveWriteTimeout = 10 * time.Second
 	maxLiveStreams   = 32
-	maxLivePaths     = 16
-	maxLiveEvery     = 60 // seconds
+	// maxLiveReaders is how many streams those have who may not change anything, so that they keep no operator out.
+	maxLiveReaders = 24
+	maxLivePaths   = 16
+	// maxLiveBytes is how much memory answers take: a map of 10,000 shards has 4 MB.
+	maxLiveBytes = 64 << 20
+	maxLiveEvery = 60 // seconds
 )
 
 // liveRoute is a stream of what other GETs answer.
@@ -68,23 +73,27 @@ func (a *Admin) serveLive(w http.ResponseWriter, r *http.Request, q *query) erro
 	if err != nil {
 		return err
 	}
-	// Bounds of the server for requests would end a stream that is quiet, or lasts.
-	c := http.NewResponseController(w)
-	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Now().Add(a.o.liveWriteTimeout))); err != nil {
-		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnavailable, Message: "this connection cannot carry a stream"}
+	h := w.Header()
+	if r.ContentLength != 0 { // it would be waited for without a bound
+		h.Set("Connection", "close")
+		return newInvalidError("the request has a body", "send none")
+	}
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	if r.Method == http.MethodHead {
+		return nil
 	}
 	stream, err := a.live.open(paths, a.guard.authenticateRequest(r), r.Header.Get("Authorization"))
 	if err != nil {
 		return err
 	}
 	defer stream.close()
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	// Bounds of the server for requests would end a stream that is quiet, or lasts.
+	c := http.NewResponseController(w)
+	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Now().Add(a.o.liveWriteTimeout))); err != nil {
+		return &api.Error{Status: http.StatusServiceUnavailable, Code: api.CodeUnavailable, Message: "this connection cannot carry a stream"}
+	}
 	h.Set("X-Accel-Buffering", "no") // a proxy that collects answers would show old ones
 	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return nil
-	}
 	stream.run(r.Context(), time.Duration(every)*livePeriod, func(event []byte) error {
 		if err := c.SetWriteDeadline(time.Now().Add(a.o.liveWriteTimeout)); err != nil {
 			return err
@@ -110,6 +119,8 @@ type liveHub struct {
 	began time.Time
 
 	evaluations, events atomic.Uint64
+	// bytes is how much memory the answers of topics take.
+	bytes atomic.Int64
 
 	mu      sync.Mutex
 	streams int
@@ -137,7 +148,7 @@ type liveTopic struct {
 	// version grows when the answer changes, event is the answer as it is sent.
 	version uint64
 	status  int
-	body    []byte
+	digest  [sha256.Size]byte
 	event   []byte
 }
 
@@ -220,7 +231,7 @@ func (h *liveHub) open(paths []string, level accessLevel, authorization string) 
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ctx.Err() != nil || h.streams == maxLiveStreams {
+	if h.ctx.Err() != nil || h.streams >= maxLiveStreams || level != fullAccess && h.streams >= maxLiveReaders {
 		return nil, &api.Error{
 			Status: http.StatusServiceUnavailable, Code: api.CodeUnavailable,
 			Message: "there is no room for another stream", Hint: "close a page of this server, or ask for the paths one by one",
@@ -249,6 +260,7 @@ func (s *liveStream) close() {
 	for _, t := range s.topics {
 		if t.streams--; t.streams == 0 {
 			delete(s.hub.topics, t.key)
+			t.forget()
 		}
 	}
 }
@@ -310,13 +322,32 @@ func (t *liveTopic) refresh() (version uint64, event []byte) {
 	t.tick = tick
 	t.hub.evaluations.Add(1)
 	status, body := t.hub.evaluate(t.hub.ctx, t.key.target, t.authorization)
-	if t.version > 0 && status == t.status && bytes.Equal(body, t.body) {
+	digest := sha256.Sum256(body)
+	if t.version > 0 && status == t.status && digest == t.digest {
 		return t.version, t.event
 	}
 	t.version++
-	t.status, t.body = status, body
-	t.event = formatLiveEvent(t.key.target, status, body)
+	t.status, t.digest = status, digest
+	t.setEvent(formatLiveEvent(t.key.target, status, body))
 	return t.version, t.event
+}
+
+// setEvent keeps an answer, or an error in its place if there is no room for it. REQUIRES: t.mu held.
+func (t *liveTopic) setEvent(event []byte) {
+	if t.hub.bytes.Load()-int64(len(t.event))+int64(len(event)) > maxLiveBytes {
+		tooMuch, _ := json.Marshal(api.Failure{Error: api.Error{Code: api.CodeTooLarge, Message: "live answers take too much memory", Hint: "watch fewer or smaller ones"}})
+		event = formatLiveEvent(t.key.target, http.StatusServiceUnavailable, tooMuch)
+	}
+	t.hub.bytes.Add(int64(len(event) - len(t.event)))
+	t.event = event
+}
+
+// forget gives back the memory of a topic without streams.
+func (t *liveTopic) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hub.bytes.Add(-int64(len(t.event)))
+	t.event = nil
 }
 
 // formatLiveEvent is an answer as a server-sent event, which is a line: the body is made one.

@@ -147,6 +147,45 @@ func TestLive_RefusesWhatItCannotStream(t *testing.T) {
 	}
 }
 
+// A body that is announced and never sent would hold the connection for ever: a stream has no deadline for reads.
+func TestLive_RequestWithABody_IsRefused(t *testing.T) {
+	l := startSmallServer(t)
+	for _, method := range []string{"GET", "HEAD"} {
+		conn, err := net.Dial("tcp", l.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n", method, liveTarget(api.PathStatus))
+		lines := bufio.NewReader(conn)
+		first, err := lines.ReadString('\n')
+		if err != nil || !strings.Contains(first, " 400 ") {
+			t.Errorf("%s: %q, %v", method, first, err)
+		}
+	}
+}
+
+// Answers have a bound in memory: what is beyond it is an error in the stream.
+func TestLive_AnswersBeyondTheirMemory_AreRefused(t *testing.T) {
+	hub := &liveHub{}
+	topic := &liveTopic{hub: hub, key: topicKey{target: api.PathMap}}
+	topic.setEvent(make([]byte, maxLiveBytes))
+	if len(topic.event) != maxLiveBytes || hub.bytes.Load() != maxLiveBytes {
+		t.Fatalf("%d bytes are kept of %d", hub.bytes.Load(), len(topic.event))
+	}
+	more := &liveTopic{hub: hub, key: topicKey{target: api.PathShards}}
+	topic.setEvent(make([]byte, maxLiveBytes-2000))
+	more.setEvent(make([]byte, 4000))
+	if !strings.Contains(string(more.event), api.CodeTooLarge) || hub.bytes.Load() > maxLiveBytes {
+		t.Errorf("%d bytes are kept, and the event is %.100q", hub.bytes.Load(), more.event)
+	}
+	more.forget()
+	topic.forget()
+	if n := hub.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
 // A stream shows what its client may read, and shares answers with clients of the same right alone.
 func TestLive_HasTheAuthorityOfItsClient(t *testing.T) {
 	l := startSmallServer(t, func(o *Options) {
@@ -184,13 +223,35 @@ func TestLive_HasTheAuthorityOfItsClient(t *testing.T) {
 // those that have.
 func TestLive_StreamsAreBounded_AndLeaveNothing(t *testing.T) {
 	l := startSmallServer(t)
-	clients := make([]*liveClient, maxLiveStreams)
+	clients := make([]*liveClient, maxLiveReaders)
 	for i := range clients {
 		clients[i] = l.openStream(liveTarget(api.PathConfig))
 		clients[i].readAnswer()
 	}
-	status, body, _ := l.sendRequest("GET", liveTarget(api.PathConfig), "")
-	checkRefusal(t, "one more", status, body, api.CodeUnavailable, http.StatusServiceUnavailable)
+	refused := func(header ...string) {
+		t.Helper()
+		r, err := http.NewRequest(http.MethodGet, "http://"+l.addr+liveTarget(api.PathConfig), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		checkRefusal(t, "one more", resp.StatusCode, string(body), api.CodeUnavailable, http.StatusServiceUnavailable)
+	}
+	refused()
+	for len(clients) < maxLiveStreams { // operators find room
+		c := l.openStream(liveTarget(api.PathConfig), "Authorization", "Bearer "+testToken)
+		c.readAnswer()
+		clients = append(clients, c)
+	}
+	refused("Authorization", "Bearer "+testToken)
 	eventually.Holds(t, "the figures count streams and events", func() bool {
 		_, figures, _ := l.sendRequest("GET", api.PathMetrics, "")
 		return strings.Contains(figures, fmt.Sprintf("cleave_http_live_streams %d\n", maxLiveStreams)) && strings.Contains(figures, fmt.Sprintf("cleave_http_live_events_total %d\n", maxLiveStreams)) &&
@@ -198,7 +259,7 @@ func TestLive_StreamsAreBounded_AndLeaveNothing(t *testing.T) {
 	})
 	clients[0].cancel()
 	eventually.Holds(t, "a stream ends with its client", func() bool { return l.admin.live.countStreams() < maxLiveStreams })
-	clients[0] = l.openStream(liveTarget(api.PathConfig))
+	clients[0] = l.openStream(liveTarget(api.PathConfig), "Authorization", "Bearer "+testToken)
 	clients[0].readAnswer()
 	for _, c := range clients {
 		c.cancel()
@@ -206,7 +267,7 @@ func TestLive_StreamsAreBounded_AndLeaveNothing(t *testing.T) {
 	eventually.Holds(t, "all streams end", func() bool {
 		l.admin.live.mu.Lock()
 		defer l.admin.live.mu.Unlock()
-		return l.admin.live.streams == 0 && len(l.admin.live.topics) == 0
+		return l.admin.live.streams == 0 && len(l.admin.live.topics) == 0 && l.admin.live.bytes.Load() == 0
 	})
 	eventually.Holds(t, "their goroutines end", func() bool {
 		stacks := make([]byte, 4<<20)

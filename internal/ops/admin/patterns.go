@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -12,8 +13,14 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// addPatterns adds the shapes in a view, with what they mean.
-func (a *Admin) addPatterns(m *api.HeatMap, v *heat.View, scale float64) {
+// addPatterns adds the shapes in a view, with what they mean. One view at a time is searched, and none whose client has left:
+// large ones take long.
+func (a *Admin) addPatterns(ctx context.Context, m *api.HeatMap, v *heat.View, scale float64) error {
+	a.patternSearch.Lock()
+	defer a.patternSearch.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for _, p := range heat.FindPatterns(*v) {
 		told := api.HeatPattern{
 			Kind: p.Kind.String(), FirstRow: p.FirstRow, LastRow: p.LastRow, FirstColumn: p.FirstColumn, LastColumn: p.LastColumn,
@@ -32,6 +39,7 @@ func (a *Admin) addPatterns(m *api.HeatMap, v *heat.View, scale float64) {
 		told.Text, told.Remedy = a.explainPattern(&p, &told, m.Metric)
 		m.Patterns = append(m.Patterns, told)
 	}
+	return nil
 }
 
 // patternNouns are what is counted.

@@ -369,12 +369,15 @@ type ReliefPlan struct {
 	ExtraShards int
 }
 
-// Plan measures, and returns what would be done. Nothing changes.
+// Plan returns what would be done about what the last round has seen. Nothing changes: to measure restarts windows and counts
+// rounds, so that whoever looks often would make the next rounds decide otherwise.
 func (b *Balancer) Plan(ctx context.Context) (ReliefPlan, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.observe(ctx); err != nil {
-		return ReliefPlan{}, err
+	if b.last == nil { // there was no round yet
+		if err := b.observe(ctx); err != nil {
+			return ReliefPlan{}, err
+		}
 	}
 	p := ReliefPlan{Findings: slices.Clone(b.found), ExtraShards: b.planner.ExtraShards(b.last.situation)}
 	for i := range p.Findings {

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/cleavekv/cleave/heat"
@@ -77,4 +78,11 @@ func IsNewShard(rounds int, writes float64, known bool) bool {
 // OverheadOf is how much work an operation counts beside its execution in a process that uses so many processors.
 func OverheadOf(used float64, rates map[partition.ShardID]heat.Rate) float64 {
 	return (&observer{used: used}).overheadOf(rates)
+}
+
+// RoundsSeen is in how many rounds each shard was measured.
+func (b *Balancer) RoundsSeen() map[partition.ShardID]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.observer.seen)
 }

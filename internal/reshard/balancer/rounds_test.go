@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -447,5 +448,21 @@ func TestBalancer_SetKnobs_OneIsBad_ChangesNone(t *testing.T) {
 	}
 	if after := x.b.Knobs(); !slices.Equal(before, after) {
 		t.Errorf("knobs are %v, before %v", after, before)
+	}
+}
+
+// To look at the plan measures nothing: who looks often must not make the next rounds decide otherwise.
+func TestBalancer_Plan_LeavesMeasuresAlone(t *testing.T) {
+	x := newStillBed(t, "")
+	x.work[x.shard("a")] = 0.8
+	x.round(false)
+	before := x.b.RoundsSeen()
+	for range 100 {
+		if _, err := x.b.Plan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := x.b.RoundsSeen(); !maps.Equal(before, after) || len(before) == 0 {
+		t.Errorf("rounds that shards were seen in: %v, then %v", before, after)
 	}
 }
