@@ -532,11 +532,11 @@ func (a *analysis) addNotes(r *Report) {
 	}
 	isUngraded := func(c Result) bool { return c.Kind == partition.Range.String() && c.Writes == nil }
 	switch {
-	case a.isTooSmall():
+	case a.isTooSmall(), a.arrival.sorted != nil:
 	case slices.ContainsFunc(r.Candidates, isUngraded), r.Current != nil && isUngraded(*r.Current):
 		note("There are too few rows to see how writes of a moment are spread over a range keyspace, so its keys have no grade.")
 	}
-	if len(a.sim.bursts) == 0 {
+	if len(a.sim.bursts) == 0 && a.arrival.sorted == nil {
 		note("There are too few rows to see how writes of a moment are spread.")
 	}
 	if text := a.arrival.note(); text != "" && !a.options.Traffic {

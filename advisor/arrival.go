@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/cleavekv/cleave/key/ident"
@@ -34,7 +35,8 @@ func (a *analysis) orderRows() error {
 	}
 	var grows []*column // columns that were given when the row was written
 	for _, c := range a.columns {
-		if !c.isTime() && !c.carriesOrder() {
+		counts := c.isCounter(a.valuesOf(c.number, maxSampleRows)) && c.isUnique()
+		if !c.isTime() && !c.carriesOrder() && !counts {
 			continue
 		}
 		if math.Abs(a.orderOf(c)) >= inOrder {
@@ -64,6 +66,11 @@ func (a *analysis) orderRows() error {
 			a.arrival.shown = true // such as ORD-000123; names in order have several lengths
 			continue
 		}
+		if c.isCounter(a.valuesOf(c.number, maxSampleRows)) {
+			a.arrival.shown = true // several rows have one number, such as the lines of an invoice
+			c.recognized.AppendUnsafe = true
+			continue
+		}
 		a.arrival.sorted = c
 	}
 	if a.arrival.shown {
@@ -78,6 +85,24 @@ func (a *analysis) orderRows() error {
 // isUnique reports whether nearly all values come once.
 func (c *column) isUnique() bool { return c.distinct.Count().Value > 0.9*float64(c.values) }
 
+// denseShare is how many of the numbers between the least and the greatest a counter has used at least. Of numbers that are
+// picked at random and hardly ever twice, a fifth is used.
+const denseShare = 0.5
+
+// isCounter reports whether values are nearly all the integers of a range, each given once to a thing. Values are a sample.
+func (c *column) isCounter(values []string) bool {
+	if c.typ != typeInt || c.isTime() || c.purpose == purposeAttribute || len(values) < minRows {
+		return false
+	}
+	least, greatest := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			least, greatest = min(least, float64(n)), max(greatest, float64(n))
+		}
+	}
+	return c.distinct.Count().Value >= max(minRows, denseShare*(greatest-least+1))
+}
+
 // carriesOrder reports whether values grow with time by how they are made.
 func (c *column) carriesOrder() bool {
 	switch c.recognized.Kind {
@@ -90,8 +115,12 @@ func (c *column) carriesOrder() bool {
 // orderRank is how surely a column has the order in which rows were written; 0 means not at all. Identifiers that
 // begin with the time do, and times whose name says so; a time of birth or of departure does not, nor one to come.
 func (c *column) orderRank(now time.Time) int {
-	if !c.isTime() {
-		return 4 // by carriesOrder
+	switch {
+	case c.isTime():
+	case c.carriesOrder():
+		return 4
+	default:
+		return 2 // a counter, by its values alone
 	}
 	words := wordsOf(c.name)
 	has := func(list string) bool {
