@@ -15,7 +15,7 @@ type Drift struct {
 	Since  time.Time `json:"since"`
 	Layout string    `json:"layout"`
 	Kind   string    `json:"kind"`
-	// StillRight means that the grade is A or B, or no worse than it was.
+	// StillRight means that the grade is A, B or C and no worse than it was, or A or B.
 	StillRight bool   `json:"still_right"`
 	Was        string `json:"was"` // grades
 	Is         string `json:"is"`
@@ -92,14 +92,20 @@ func Compare(kept, later *Report) (*Drift, error) {
 
 // settle decides by the grades.
 func (d *Drift) settle(kept *Report, was, is *Result) {
-	d.StillRight = is.Grade <= "B" || is.Grade <= was.Grade
+	d.StillRight = is.Grade <= "B" || is.Grade == "C" && is.Grade <= was.Grade
 	d.Sentence = fmt.Sprintf("%s is still right: grade %s, as on %s", is.Layout, is.Grade, kept.At.Format(time.DateOnly))
 	switch {
 	case is.Grade == "?" || was.Grade == "?":
 		d.StillRight = true
 		d.Sentence = fmt.Sprintf("whether %s is still right is not known: there are too few rows for a grade", is.Layout)
+	case !d.StillRight && is.Grade == was.Grade:
+		d.Sentence = fmt.Sprintf("%s was and is wrong: grade %s, as on %s: %s", is.Layout, is.Grade, kept.At.Format(time.DateOnly), is.Sentence)
+	case !d.StillRight && was.Grade > "C":
+		d.Sentence = fmt.Sprintf("%s is still not right: grade %s, on %s it was %s: %s", is.Layout, is.Grade, kept.At.Format(time.DateOnly), was.Grade, is.Sentence)
 	case !d.StillRight:
 		d.Sentence = fmt.Sprintf("%s is no longer right: grade %s, on %s it was %s: %s", is.Layout, is.Grade, kept.At.Format(time.DateOnly), was.Grade, is.Sentence)
+	case was.Grade > "C":
+		d.Sentence = fmt.Sprintf("%s is right: grade %s, on %s it was %s", is.Layout, is.Grade, kept.At.Format(time.DateOnly), was.Grade)
 	case is.Grade != was.Grade:
 		d.Sentence = fmt.Sprintf("%s is still right: grade %s, on %s it was %s", is.Layout, is.Grade, kept.At.Format(time.DateOnly), was.Grade)
 	}

@@ -27,8 +27,11 @@ func TestCompare_NamesWhatHasMoved(t *testing.T) {
 		{"A", "A", 1, 1.02, 0, true, "still right: grade A, as on 2026-10-01", ""},
 		{"A", "B", 1, 1.3, 0, true, "still right: grade B, on 2026-10-01 it was A", "bytes of the fullest shard over the mean 1.00 -> 1.30"},
 		{"A", "D", 1, 4, 0.2, false, "no longer right: grade D, on 2026-10-01 it was A: it is bad", "bytes of the fullest shard over the mean 1.00 -> 4.00; share of rows that have the key 1.00 -> 0.80; share of rows without user 0.00 -> 0.20"},
-		{"D", "D", 3, 3, 0, true, "still right", ""},
-		{"D", "F", 3, 9, 0, false, "no longer right", "bytes of the fullest shard over the mean 3.00 -> 9.00"},
+		{"C", "C", 2, 2, 0, true, "still right", ""},
+		{"D", "C", 3, 3, 0, true, "is right: grade C, on 2026-10-01 it was D", ""},
+		{"D", "D", 3, 3, 0, false, "was and is wrong: grade D, as on 2026-10-01: it is bad", ""},
+		{"F", "D", 3, 3, 0, false, "still not right: grade D, on 2026-10-01 it was F: it is bad", ""},
+		{"D", "F", 3, 9, 0, false, "still not right: grade F", "bytes of the fullest shard over the mean 3.00 -> 9.00"},
 		{"A", "?", 1, 9, 0, true, "not known", "bytes of the fullest shard over the mean 1.00 -> 9.00"},
 	} {
 		d, err := Compare(reportOf(c.was, c.wasSkew, 0), reportOf(c.is, c.skew, c.nulls))
