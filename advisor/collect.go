@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/cleavekv/cleave/advisor/internal/sketch"
 )
@@ -240,12 +239,12 @@ func (c *column) compare(x, y string) int {
 	switch c.typ {
 	case typeInt, typeFloat:
 		// What is no number comes as 0, and text decides between equal ones.
-		a, _ := strconv.ParseFloat(x, 64)
-		b, _ := strconv.ParseFloat(y, 64)
+		a, _ := parseFloat(x)
+		b, _ := parseFloat(y)
 		return cmp.Or(cmp.Compare(a, b), cmp.Compare(x, y))
 	case typeTime:
-		a, _ := parseTime(x)
-		b, _ := parseTime(y)
+		a, _ := c.timeOf(x)
+		b, _ := c.timeOf(y)
 		return cmp.Or(a.Compare(b), cmp.Compare(x, y))
 	}
 	return cmp.Compare(x, y)

@@ -2,6 +2,7 @@ package advisor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type column struct {
 	wrong      uint64 // values that are not of typ
 	recognized ident.Recognition
 	unit       epochUnit
+	form       localForm // empty if times begin with the year
 	purpose    purpose
 	asked      bool // queries or transactions name it
 }
@@ -84,6 +86,13 @@ func (c *column) settleType() {
 // finish settles what the last record decides. Sample holds values in the order of arrival.
 func (c *column) finish(sample []string, now time.Time) error {
 	c.settleType()
+	if c.typ == typeTime && slices.ContainsFunc(sample, func(v string) bool { return isLocalTime([]byte(v)) }) {
+		var known bool
+		if c.form, known = localFormOf(sample); !known {
+			c.form, c.typ, c.wrong = localForm{}, typeString, 0 // 03/04/2026 is a day of March or of April
+		}
+		sample = c.standardTimes(sample)
+	}
 	if len(sample) > 0 {
 		var err error
 		if c.recognized, err = ident.Recognise(sample, now, ident.Options{}); err != nil {
@@ -97,12 +106,30 @@ func (c *column) finish(sample []string, now time.Time) error {
 	return nil
 }
 
+// standardTimes writes times as package key/ident reads them.
+func (c *column) standardTimes(values []string) []string {
+	standard := make([]string, len(values))
+	for i, v := range values {
+		standard[i] = v
+		if t, ok := c.timeOf(v); ok {
+			standard[i] = t.Format(timeLayouts[1])
+			if len(v) == len(time.DateOnly) {
+				standard[i] = t.Format(time.DateOnly)
+			}
+		}
+	}
+	return standard
+}
+
 // isTime reports whether values can be put into time buckets.
 func (c *column) isTime() bool { return c.typ == typeTime || c.typ == typeInt && c.unit != 0 }
 
 // timeOf reads a value as a time.
 func (c *column) timeOf(text string) (time.Time, bool) {
-	if c.typ == typeTime {
+	switch {
+	case c.typ == typeTime && c.form != localForm{} && isLocalTime([]byte(text)):
+		return c.form.parse(text)
+	case c.typ == typeTime:
 		return parseTime(text)
 	}
 	return c.unit.timeOf(text)

@@ -3,6 +3,7 @@ package advisor
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cleavekv/cleave/key"
@@ -39,14 +40,14 @@ func typeOf(kind ValueKind, text []byte) valueType {
 		if kind == Text && (string(text) == "true" || string(text) == "false") {
 			return typeBool
 		}
-		if isFloat(text) {
+		if isFloat(text) || kind == Text && isGroupedNumber(text) {
 			return typeFloat
 		}
 	}
 	switch {
 	case isUUID(text):
 		return typeUUID
-	case isTime(text):
+	case isTime(text), isLocalTime(text):
 		return typeTime
 	}
 	return typeString
@@ -104,6 +105,38 @@ func isFloat(text []byte) bool {
 	return digits > 0 && points == 1
 }
 
+// isGroupedNumber reports whether text is a number with a decimal comma, such as 1234,5 or 1.234,50, or with
+// thousands in groups, such as 1,234.50.
+func isGroupedNumber(text []byte) bool {
+	_, ok := plainNumber(string(text))
+	return ok && bytes.IndexByte(text, ',') >= 0
+}
+
+// plainNumber returns the text of a number without groups of thousands, and with a decimal point. The last mark is the
+// decimal one; before it, all others group three digits each.
+func plainNumber(text string) (string, bool) {
+	digits := strings.TrimPrefix(text, "-")
+	mark := strings.LastIndexAny(digits, ".,")
+	if len(text) > 32 || mark < 1 || mark == len(digits)-1 || !isDigits(digits[mark+1:]) {
+		return "", false
+	}
+	grouped := strings.FieldsFunc(digits[:mark], func(r rune) bool { return r != rune(digits[mark]) && (r == '.' || r == ',') })
+	for i, group := range grouped {
+		if !isDigits(group) || len(grouped) > 1 && (len(group) > 3 || i > 0 && len(group) < 3) {
+			return "", false
+		}
+	}
+	whole := strings.Join(grouped, "")
+	if len(whole)+max(0, len(grouped)-1) != mark || len(whole) > 1 && whole[0] == '0' {
+		return "", false
+	}
+	return text[:len(text)-len(digits)] + whole + "." + digits[mark+1:], true
+}
+
+func isDigits(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' }) < 0
+}
+
 // isExponent reports whether text is at most three digits, behind a sign or not.
 func isExponent(text []byte) bool {
 	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
@@ -141,6 +174,57 @@ func isTime(text []byte) bool {
 		}
 	}
 	return len(text) == len(time.DateOnly) || (text[10] == 'T' || text[10] == ' ') && bytes.IndexByte(text[11:], ':') == 2
+}
+
+// isLocalTime decides by the shape whether text is 31.12.2026 or 12/31/2026, with a time of the day behind it or not.
+func isLocalTime(text []byte) bool {
+	if len(text) < len("31.12.2026") || text[2] != '.' && text[2] != '/' || text[5] != text[2] {
+		return false
+	}
+	for _, i := range [...]int{0, 1, 3, 4, 6, 7, 8, 9} {
+		if text[i]-'0' > 9 {
+			return false
+		}
+	}
+	rest := text[10:]
+	return len(rest) == 0 || (len(rest) == len(" 15:04") || len(rest) == len(" 15:04:05")) && rest[0] == ' ' && rest[3] == ':'
+}
+
+// localForm is how dates of a column are written that do not begin with the year.
+type localForm struct{ dateOnly, minutes, seconds string }
+
+// newLocalForm makes the form of days such as 31.12.2026 or 12/31/2026.
+func newLocalForm(day string) localForm { return localForm{day, day + " 15:04", day + " 15:04:05"} }
+
+// localFormOf finds whether the day or the month comes first: the part that is above 12 is the day. Points stand behind
+// days first everywhere. It is not ok if nothing decides.
+func localFormOf(values []string) (form localForm, ok bool) {
+	dayFirst, monthFirst, mark := false, false, byte(0)
+	for _, v := range values {
+		if isLocalTime([]byte(v)) {
+			mark = v[2]
+			dayFirst = dayFirst || v[:2] > "12" || mark == '.'
+			monthFirst = monthFirst || v[3:5] > "12"
+		}
+	}
+	day := string([]byte{'0', '2', mark, '0', '1', mark}) + "2006"
+	if monthFirst {
+		day = string([]byte{'0', '1', mark, '0', '2', mark}) + "2006"
+	}
+	return newLocalForm(day), dayFirst != monthFirst
+}
+
+// parse reads a date, with a time of the day or not.
+func (f localForm) parse(text string) (time.Time, bool) {
+	layout := f.seconds
+	switch len(text) {
+	case len(f.dateOnly):
+		layout = f.dateOnly
+	case len(f.minutes):
+		layout = f.minutes
+	}
+	t, err := time.Parse(layout, text)
+	return t, err == nil
 }
 
 // timeLayouts are the forms of times that are read, as in package key/ident.
@@ -181,13 +265,16 @@ func (u epochUnit) timeOf(text string) (time.Time, bool) {
 	return time.Unix(n/perSecond, n%perSecond*int64(u)).UTC(), true
 }
 
-// parseInt and parseFloat have the results that valueOf wants.
+// parseInt has the results that valueOf wants.
 func parseInt(text string) (any, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil
 }
 
-func parseFloat(text string) (any, bool) {
+func parseFloat(text string) (float64, bool) {
+	if plain, ok := plainNumber(text); ok && strings.Contains(text, ",") {
+		text = plain
+	}
 	f, err := strconv.ParseFloat(text, 64)
 	return f, err == nil
 }
