@@ -41,7 +41,7 @@ export function patternDetails(p, metric, plan, ctx, close) {
       ${p.key === undefined ? nothing : html`<a class="button" href=${link("explain", { keyspace: p.keyspace, key: p.key })}>Explain ${keyText(p.key, 30)}</a>`}
       ${p.kind === "vertical" ? html`<a class="button" href=${link("events")}>What happened then</a>` : html`<a class="button" href=${link("hotkeys", { keyspace: p.keyspace })}>Hot keys and clients</a>`}
       ${p.kind === "diagonal" ? html`<a class="button" href=${link("advisor")}>Find a better key</a>` : nothing}
-      ${p.kind === "horizontal" && p.key === undefined && p.shard ? html`<button @click=${() => ctx.openAction("split", { shard: p.shard })}>Split shard ${p.shard}</button>` : nothing}
+      ${p.kind === "horizontal" && p.key === undefined && p.shard ? html`<button @click=${() => ctx.openAction("splitShard", { shard: p.shard })}>Split shard ${p.shard}</button>` : nothing}
     </p>
   </section>`;
 }

@@ -68,7 +68,7 @@ function explanation(e, decisions, params, ctx) {
     ${panel("What is asked of it", e.heat ? heat(e.heat) : emptyState("It is not among the keys that are asked for most", "Operations are known of those alone."))}
     ${panel("What was decided about its shard", whenLoaded(decisions, (page) => (page.items.length
       ? html`<ul class="lines">${oncePerChange(page.items).map((d) => html`<li>${decisionLine(d, ctx)}</li>`)}</ul>`
-      : emptyState("No decision about its shard", "It is within what its group can do."))))}`;
+      : emptyState("No decision about its shard", "Nothing about it had to be changed so far."))))}`;
 }
 
 /** @param {any} e */

@@ -140,7 +140,7 @@ function done(shard, decisions, status, ctx) {
   return html`<dt>What was done</dt><dd>
     ${throttle ? html`<div>Its writers are held to <b>${rate(throttle.writes_per_second)}</b> now; ${count(throttle.refused)} were refused</div>` : nothing}
     ${last.map((d) => html`<div class="toolbar"><span>${changeText(d)}, ${timeAgo(lastTime(d), ctx)}</span>${outcomeBadge(d.outcome, d.change)}${effectText(d)}<span class="muted">${d.reason}</span></div>`)}
-    ${throttle || last.length ? nothing : html`<span class="muted">Nothing: the shard is within what its group can do</span>`}</dd>`;
+    ${throttle || last.length ? nothing : html`<span class="muted">Nothing so far</span>`}</dd>`;
 }
 
 /** @param {any} a @param {any} ctx */
@@ -196,6 +196,7 @@ function groupsTable(page, plan, ctx) {
       { id: "p99", title: "Batch p99", align: "right", help: "How long 99 of 100 batches took at most", value: (g) => g.service_p99_seconds, cell: (g) => (g.service_p99_seconds ? seconds(g.service_p99_seconds) : "–") },
       { id: "shards", title: "Shards", align: "right", value: (g) => g.shards, cell: (g) => count(g.shards) },
       { id: "bytes", title: "Data", align: "right", value: (g) => g.bytes, cell: (g) => bytes(g.bytes) },
+      { id: "do", title: "Changes", value: () => undefined, cell: (g) => html`<button class="quiet" aria-label="${g.draining ? "Undrain" : "Drain"} group ${g.id}" @click=${() => ctx.openAction(g.draining ? "undrainGroup" : "drainGroup", { group: g.id })}>${g.draining ? "Undrain…" : "Drain…"}</button>` },
     ],
   });
 }

@@ -35,7 +35,7 @@ export default {
       ${panel("Keys asked for most", whenLoaded(data.get(keysPath(id)), (h) => hotKeysTable(h, ctx, { filter: false })), { flush: true, aside: html`<a href=${link("heatmap")}>Heat map</a>` })}
       ${panel("What was decided", whenLoaded(data.get(decisionsPath(id)), (page) => (page.items.length
         ? html`<ul class="lines">${oncePerChange(page.items).map((d) => html`<li>${decisionLine(d, ctx)}</li>`)}</ul>`
-        : emptyState("No decision about this shard", "It is within what its group can do."))))}
+        : emptyState("No decision about this shard", "Nothing about it had to be changed so far."))))}
       ${sameData({ curl: explainPath(id), cleave: `cleave explain shard ${id}` })}`;
   },
 };
