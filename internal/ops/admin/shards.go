@@ -99,7 +99,7 @@ func explainShardState(shards []api.Shard, i int) []string {
 		why = append(why, fmt.Sprintf("It has about %s of %s together by estimate.", output.Plural(output.Rough(s.Rows), "row"), output.Bytes(s.Bytes)))
 	}
 	if l := s.Load; l.Reads+l.Writes > 0 {
-		why = append(why, fmt.Sprintf("It is asked %.0f reads and %.0f writes a second, and was asked %d and %d since the server has started.", l.ReadsPerSecond, l.WritesPerSecond, l.Reads, l.Writes))
+		why = append(why, fmt.Sprintf("It is asked %.0f reads and %.0f writes a second, and was asked %d and %d since the shard or the server began.", l.ReadsPerSecond, l.WritesPerSecond, l.Reads, l.Writes))
 	}
 	why = append(why, fmt.Sprintf("Its range and group are unchanged since version %d of the map.", s.Changed))
 	if s.Job != "" {

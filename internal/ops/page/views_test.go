@@ -103,7 +103,7 @@ func TestAction_SplitsAShard(t *testing.T) {
 	p.waitFor("the field of the token", `document.activeElement?.id === "token"`)
 	p.typeText("a-wrong-token-of-the-tests")
 	p.typeText(kb.Enter)
-	p.waitForText("dialog", "oken is wrong")
+	p.waitForText("dialog", "not the token of this server")
 	if kept := eval[string](p, `sessionStorage.getItem("cleave-token") ?? ""`); kept != "" {
 		t.Errorf("the wrong token is kept: %q", kept)
 	}

@@ -325,7 +325,7 @@ async function changeSignIn() {
 }
 
 async function signInAnew() {
-  await askForToken({ reason: token() ? "The token of this tab is wrong." : undefined });
+  await askForToken({ reason: token() ? "The token of this tab is not that of this server." : undefined });
   reconnect();
 }
 
@@ -358,6 +358,15 @@ function onKey(event) {
   else if (event.key === "g") state.pendingShortcut = "g";
   else if (event.key === "?") showShortcuts();
   else if (event.key === "/") focusFilter(event);
+  else if (event.key === "ArrowDown" && (target === document.body || target.id === "main")) focusTable(event);
+}
+
+/** A table that is the view, not one of its parts. @param {Event} event */
+function focusTable(event) {
+  const row = /** @type {HTMLElement|null} */ (document.querySelector("#view .table-bar + .table-box tbody tr[tabindex='0']"));
+  if (!row) return;
+  event.preventDefault();
+  row.focus();
 }
 
 /** @param {Event} event */
@@ -371,7 +380,7 @@ function focusFilter(event) {
 
 function showShortcuts() {
   const { dialog, close } = openDialog({ label: "Keyboard shortcuts" });
-  const line = (/** @type {string[]} */ keys, /** @type {string} */ what) => html`<div><dt>${keys.map((k) => html`<kbd>${k}</kbd> `)}</dt><dd>${what}</dd></div>`;
+  const line = (keys, what) => html`<div><dt>${keys.map((k) => html`<kbd>${k}</kbd> `)}</dt><dd>${what}</dd></div>`;
   render(html`<div class="form">
     <header><h2>Keyboard shortcuts</h2></header>
     <dl class="keys">

@@ -8,6 +8,7 @@ import { commandLine, errorState, html, icon, link, nothing, skeleton } from "./
 import { bytes, count, seconds, sentence, times } from "./format.js";
 import { watch } from "./live.js";
 import { hasEnded, jobProgress } from "./progress.js";
+import { withAddress } from "./same.js";
 import { askForToken } from "./signin.js";
 
 /**
@@ -118,7 +119,7 @@ class ActionDialog {
       ${this.result ? nothing : this.fields.map((f) => this.field(f))}
       ${this.busy && !this.plan ? skeleton(3) : nothing}
       ${this.plan && !this.result ? difference(this.plan) : nothing}
-      ${this.plan && !this.result ? html`<p class="small muted">The same in a terminal: ${commandLine(this.action.command(this.values))}</p>` : nothing}
+      ${this.plan && !this.result ? html`<p class="small muted">The same in a terminal: ${commandLine(withAddress(this.action.command(this.values)))}</p>` : nothing}
       ${this.result ? outcome(this.result, this.job, this.ctx) : nothing}
       ${this.error ? errorState(this.error) : nothing}
       <footer>${this.buttons()}</footer>
@@ -164,7 +165,7 @@ function difference(plan) {
   const price = plan.price;
   return html`<section class="difference" aria-label="Plan" aria-live="polite">
     <p class="strong">${sentence(plan.summary)}</p>
-    ${plan.steps?.length ? html`<ul>${plan.steps.map((/** @type {string} */ s) => html`<li>${s}</li>`)}</ul>` : nothing}
+    ${plan.steps?.length ? html`<ul>${plan.steps.map((s) => html`<li>${s}</li>`)}</ul>` : nothing}
     ${price ? html`<dl class="facts">
       <dt>Copied</dt><dd>${price.rows ? `${bytes(price.bytes)}, ${count(price.rows)} rows` : "nothing"}</dd>
       <dt>Takes</dt><dd>about ${seconds(price.seconds)}</dd>
@@ -175,9 +176,8 @@ function difference(plan) {
   </section>`;
 }
 
-const times2 = (/** @type {number} */ x) => (x < 10 ? x.toFixed(2) + "×" : times(x));
+const times2 = (x) => (x < 10 ? x.toFixed(2) + "×" : times(x));
 
-/** @param {any} result @param {any} job @param {any} ctx */
 function outcome(result, job, ctx) {
   return html`<section class="difference" aria-label="Outcome" aria-live="polite">
     ${job ? html`${jobProgress(job, ctx)}<p class="small"><a href=${link("jobs/" + job.id)} @click=${closeDialog}>All about job ${job.id}</a>${hasEnded(job) ? "" : html` <span class="muted">It goes on when this is closed.</span>`}</p>`

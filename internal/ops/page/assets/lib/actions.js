@@ -11,7 +11,7 @@
 
 /** @param {string} name @param {string} label @param {Partial<Field>} [more] @returns {Field} */
 const field = (name, label, more = {}) => ({ name, label, ...more });
-const number = (/** @type {string} */ name, /** @type {string} */ label, /** @type {Partial<Field>} */ more = {}) => field(name, label, { kind: "number", ...more });
+const number = (name, label, /** @type {Partial<Field>} */ more = {}) => field(name, label, { kind: "number", ...more });
 const rateField = field("rate", "Copy at most", { optional: true, placeholder: "no bound", help: "Bytes a second, such as 20mb" });
 const keyspaceField = field("keyspace", "Keyspace", { optional: true, placeholder: "default" });
 const keyHelp = "As it is shown: a backslash is written \\\\, other bytes \\xNN";
@@ -76,14 +76,14 @@ export const actions = {
   setCap: {
     title: "Cap the writes of a shard", verb: "Set the cap",
     about: "Writers beyond the cap wait for their turn, or are refused with THROTTLED. Reads go on.",
-    fields: [number("shard", "Shard"), number("writes", "Writes a second", { help: "0 for none" }), field("time", "For", { initial: "10m", optional: true, help: "Such as 90s, 10m or 2h. Empty: until it is removed" })],
+    fields: [number("shard", "Shard"), number("writes", "Writes a second", { help: "0 makes the shard read-only" }), field("time", "For", { initial: "10m", optional: true, help: "Such as 90s, 10m or 2h. Empty: until it is removed" })],
     request: (v) => ({ path: "/caps/set", body: { shard: toInt(v.shard), writes_per_second: toNumber(v.writes), seconds: toSeconds(v.time) } }),
     command: (v) => `cleave cap shard ${v.shard} --writes ${v.writes}${option("for", v.time)}`,
   },
   setPrefixCap: {
     title: "Cap the writes of a prefix", verb: "Set the cap",
     about: "Caps keys that begin alike. Writers beyond the cap wait, or are refused with THROTTLED.",
-    fields: [keyspaceField, field("prefix", "Prefix", { optional: true, help: "Empty for all keys of the keyspace" }), number("writes", "Writes a second"), field("time", "For", { initial: "10m", optional: true })],
+    fields: [keyspaceField, field("prefix", "Prefix", { optional: true, help: "Empty for all keys of the keyspace" }), number("writes", "Writes a second", { help: "0 makes them read-only" }), field("time", "For", { initial: "10m", optional: true })],
     request: (v) => ({ path: "/caps/set", body: { ...withoutEmpty({ keyspace: v.keyspace }), prefix: v.prefix, writes_per_second: toNumber(v.writes), seconds: toSeconds(v.time) } }),
     command: (v) => `cleave cap prefix ${quote(v.prefix)} --writes ${v.writes}${option("keyspace", v.keyspace)}${option("for", v.time)}`,
   },

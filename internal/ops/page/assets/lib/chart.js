@@ -70,19 +70,19 @@ function options(el, lines) {
     padding: [8, 8, 0, 0],
     cursor: { y: false, drag: { x: false, y: false } },
     legend: { live: true },
-    scales: { y: { range: (/** @type {any} */ _u, /** @type {number} */ _min, /** @type {number} */ max) => [0, max > 0 ? max * 1.1 : 1] } },
+    scales: { y: { range: (_u, /** @type {number} */ _min, /** @type {number} */ max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
-      { ...axis, size: 32, space: 70, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(ticks.some((t) => t % 60) ? timeOfDay : hourAndMinute) },
-      { ...axis, size: 62, space: 32, values: (/** @type {any} */ _u, /** @type {number[]} */ ticks) => ticks.map(lines.tick ?? lines.format) },
+      { ...axis, size: 32, space: 70, values: (_u, /** @type {number[]} */ ticks) => ticks.map(ticks.some((t) => t % 60) ? timeOfDay : hourAndMinute) },
+      { ...axis, size: 62, space: 32, values: (_u, /** @type {number[]} */ ticks) => ticks.map(lines.tick ?? lines.format) },
     ],
     series: [
-      { label: "Time", value: (/** @type {any} */ _u, /** @type {number|null} */ t) => (t === null ? "–" : timeOfDay(t)) },
+      { label: "Time", value: (_u, /** @type {number|null} */ t) => (t === null ? "–" : timeOfDay(t)) },
       ...lines.series.map((s) => ({
         label: s.label,
         stroke: color(s.token),
         width: 1.5,
         points: { show: false },
-        value: (/** @type {any} */ _u, /** @type {number|null} */ n) => (n === null ? "–" : lines.format(n)),
+        value: (_u, /** @type {number|null} */ n) => (n === null ? "–" : lines.format(n)),
       })),
     ],
   };

@@ -2,6 +2,7 @@
 
 import { badge, commandLine, html, icon, keyText, link, nothing, timeAgo } from "./dom.js";
 import { clock, sentence, share, words } from "./format.js";
+import { withAddress } from "./same.js";
 
 const outcomeTones = {
   "helped": "ok", "done": "ok", "kept": "", "proposed": "info", "running": "info",
@@ -63,7 +64,6 @@ export function oncePerChange(decisions) {
   return [...byChange.values()];
 }
 
-/** @param {any} d @param {any} ctx */
 export function decisionLine(d, ctx) {
   return html`<div class="toolbar"><span class="strong">${changeText(d)}</span>${outcomeBadge(d.outcome, d.change)}
       <span class="muted small">${timeAgo(lastTime(d), ctx)}</span>
@@ -80,16 +80,18 @@ export function nameShares(names) {
   return html`<span class="shares">${names.map((n) => html`<span><code title=${n.name}>${n.name}</code> <span class="muted">${share(n.share)}</span></span>`)}</span>`;
 }
 
-/** What to do: a command can be copied. @param {string|undefined} fix */
-function fixText(fix) {
+/** What to do: a command can be copied, and a cap removed. @param {string|undefined} fix @param {any} ctx */
+function fixText(fix, ctx) {
   if (!fix) return nothing;
-  return fix.startsWith("cleave ") ? commandLine(fix) : html`<p>${sentence(fix)}</p>`;
+  const cap = /^cleave cap remove (\d+)$/.exec(fix)?.[1];
+  return html`<div class="toolbar">${fix.startsWith("cleave ") ? commandLine(withAddress(fix)) : sentence(fix)}
+    ${cap ? html`<button @click=${() => ctx.openAction("removeCap", { cap })}>Remove…</button>` : nothing}</div>`;
 }
 
 const findingTones = { unhealthy: "bad", degraded: "warn" };
 
-/** @param {any} finding of the status */
-export function statusFinding(finding) {
+/** @param {any} finding of the status @param {any} ctx */
+export function statusFinding(finding, ctx) {
   const tone = findingTones[/** @type {keyof typeof findingTones} */ (finding.severity)] ?? "info";
-  return html`<div class="notice ${tone}">${icon(tone)}<div><p class="strong">${sentence(finding.message)}</p>${fixText(finding.fix)}</div></div>`;
+  return html`<div class="notice ${tone}">${icon(tone)}<div><p class="strong">${sentence(finding.message)}</p>${fixText(finding.fix, ctx)}</div></div>`;
 }

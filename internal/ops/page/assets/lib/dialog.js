@@ -7,16 +7,19 @@
 export function openDialog({ label, onClose }) {
   const dialog = document.createElement("dialog");
   dialog.setAttribute("aria-label", label);
+  const close = () => dialog.close();
+  addEventListener("hashchange", close); // what it was about is not seen any more
   dialog.addEventListener("close", () => {
+    removeEventListener("hashchange", close);
     dialog.remove();
     onClose?.();
   });
   // A click beside the box is one on the dialog itself.
   dialog.addEventListener("pointerdown", (event) => {
-    if (event.target === dialog && isOutside(dialog, event)) dialog.close();
+    if (event.target === dialog && isOutside(dialog, event)) close();
   });
   document.body.append(dialog);
-  return { dialog, close: () => dialog.close() };
+  return { dialog, close };
 }
 
 /** @param {HTMLElement} el @param {PointerEvent} event */

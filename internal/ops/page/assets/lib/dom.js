@@ -86,7 +86,7 @@ export function icon(name) {
 
 /** A bar from 0 to 1, with a mark if there is one. @param {number} part @param {{mark?: number, tone?: string, label: string}} options */
 export function bar(part, { mark, tone = "", label }) {
-  const percent = (/** @type {number} */ x) => (100 * Math.min(1, Math.max(0, x))).toFixed(1) + "%";
+  const percent = (x) => (100 * Math.min(1, Math.max(0, x))).toFixed(1) + "%";
   return html`<span class="bar ${tone}" role="img" aria-label=${label} title=${label}>
     <i ${setStyle({ width: percent(part) })}></i>
     ${mark === undefined ? nothing : html`<b ${setStyle({ left: percent(mark) })}></b>`}
@@ -97,6 +97,9 @@ export function bar(part, { mark, tone = "", label }) {
 export function badge(text, tone = "") {
   return html`<span class="badge ${tone}">${text}</span>`;
 }
+
+/** A number with its name and a detail, in a list of figures. @param {string} name @param {unknown} value @param {unknown} [detail] @param {string} [help] */
+export const figure = (name, value, detail = "", help = "") => html`<div title=${help || nothing}><dt>${name}</dt><dd>${value} <small>${detail}</small></dd></div>`;
 
 /** What an empty place says: what there is to do. @param {unknown} title @param {unknown} [text] */
 export function emptyState(title, text = nothing) {

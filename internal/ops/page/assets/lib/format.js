@@ -110,6 +110,9 @@ export const pluralOf = (noun) => noun.replace(/x$/, "xe").replace(/([^aeiou])y$
 /** "1 shard", "2 shards", "3 entries". @param {number} n @param {string} noun */
 export const plural = (n, noun) => `${count(n)} ${n === 1 ? noun : pluralOf(noun)}`;
 
+/** "dev 5353ae4" for a build of no release. @param {string} version */
+export const shortVersion = (version) => version.replace("(devel)", "").replace(/^v.*[-.]\d{14}-(\w{7})\w*.*$/, "dev $1");
+
 /** A message of the API as a sentence. @param {string} text */
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
 

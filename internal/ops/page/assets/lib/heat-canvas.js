@@ -247,7 +247,7 @@ export class HeatCanvas {
     const { base } = this;
     if (!base) return;
     const heat = this.detail ?? base;
-    const yOf = (/** @type {number} */ row) => this.yOf(this.toBaseRow(heat, row));
+    const yOf = (row) => this.yOf(this.toBaseRow(heat, row));
     // Shards are a strip of two tones beside the cells, so that their borders are seen.
     let tone = 0;
     for (let row = 0; row < heat.rows.length; row++) {

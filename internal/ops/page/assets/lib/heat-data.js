@@ -54,7 +54,7 @@ export function valueText(metric, value) {
 export function startText(row) {
   if (row.start_key !== undefined) return row.after ? "behind " + row.start_key : row.start_key;
   if (row.slot !== undefined) return "slot " + row.slot;
-  return row.keyspace ? "the first key" : "no keyspace";
+  return row.keyspace ? "the first key" : "catalog";
 }
 
 /** The keys of a row, in words. @param {Heat} heat @param {number} row */
@@ -62,6 +62,7 @@ export function rangeText(heat, row) {
   const from = heat.rows[row];
   if (from.single) return from.start_key ?? "";
   const next = heat.rows[row + 1];
+  if (!from.keyspace) return "catalog";
   const isLast = !next || next.keyspace !== from.keyspace;
   if (from.start_key === undefined && from.slot !== undefined) {
     if (isLast) return `slots from ${from.slot} on`;

@@ -7,7 +7,7 @@
  * @param {any} heat an answer of /api/v1/heatmap @returns {HeatEvent[]}
  */
 export function eventsOf(heat) {
-  return (heat.events ?? []).map((/** @type {any} */ { event, first_row: first, last_row: last }) => ({
+  return (heat.events ?? []).map(({ event, first_row: first, last_row: last }) => ({
     time: Date.parse(event.time), kind: event.kind, text: event.message, rowStart: first, rowEnd: last + 1,
   }));
 }

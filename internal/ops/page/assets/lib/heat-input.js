@@ -75,8 +75,8 @@ export class HeatInput {
   /** The box from where the drag began. A drag along one axis alone keeps all of the other. @param {{x: number, y: number}} from @param {{x: number, y: number}} to */
   boxTo(from, to) {
     const { canvas } = this;
-    const clampX = (/** @type {number} */ x) => Math.min(Math.max(x, canvas.gutter), canvas.gutter + canvas.plotWidth);
-    const clampY = (/** @type {number} */ y) => Math.min(Math.max(y, 18), 18 + canvas.plotHeight);
+    const clampX = (x) => Math.min(Math.max(x, canvas.gutter), canvas.gutter + canvas.plotWidth);
+    const clampY = (y) => Math.min(Math.max(y, 18), 18 + canvas.plotHeight);
     let [x0, x1] = [clampX(Math.min(from.x, to.x)), clampX(Math.max(from.x, to.x))];
     let [y0, y1] = [clampY(Math.min(from.y, to.y)), clampY(Math.max(from.y, to.y))];
     const thin = 8;
@@ -124,7 +124,7 @@ export class HeatInput {
   limit(part) {
     const { base } = this.canvas;
     if (!base) return part;
-    const within = (/** @type {number} */ a, /** @type {number} */ b, /** @type {number} */ low, /** @type {number} */ high, /** @type {number} */ least) => {
+    const within = (a, b, low, high, least) => {
       const size = Math.min(Math.max(b - a, least), high - low);
       const begin = Math.min(Math.max(a, low), high - size);
       return [begin, begin + size];

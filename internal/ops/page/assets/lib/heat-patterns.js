@@ -1,7 +1,7 @@
 // How patterns of the heat map are labelled and explained.
 
 import { badge, commandLine, html, icon, keyText, link, nothing, shardLink } from "./dom.js";
-import { share, times } from "./format.js";
+import { sentence, share, times } from "./format.js";
 import { valueText } from "./heat-data.js";
 
 /** @typedef {import("./heat-data.js").Pattern} Pattern */
@@ -26,14 +26,14 @@ const explanations = {
  * @param {Pattern} p @param {string} metric @param {any} plan @param {any} ctx @param {() => void} close
  */
 export function patternDetails(p, metric, plan, ctx, close) {
-  const found = (plan?.found ?? []).filter((/** @type {any} */ f) => p.shard && f.shard === p.shard && f.class !== "cold");
-  const remedy = found.find((/** @type {any} */ f) => f.remedy)?.remedy ?? p.remedy;
+  const found = (plan?.found ?? []).filter((f) => p.shard && f.shard === p.shard && f.class !== "cold");
+  const remedy = found.find((f) => f.remedy)?.remedy ?? p.remedy;
   return html`<section class="panel heat-details" aria-label="The pattern ${patternName(p)}">
     <header><h2>${patternShape(p)} ${patternName(p)}</h2>${badge(patternMeasure(p), "hot")}<span class="muted small">${valueText(metric, p.rate)}</span>
       <div class="aside"><button class="quiet" aria-label="Close" @click=${close}>${icon("close")}</button></div></header>
     <p>${sentence(p.text)}</p>
     <p class="muted">${explanations[/** @type {keyof typeof explanations} */ (p.kind)]}</p>
-    ${found.map((/** @type {any} */ f) => html`<p>${badge(f.class, "hot")} ${shardLink(f.shard)}: ${f.evidence}</p>`)}
+    ${found.map((f) => html`<p>${badge(f.class, "hot")} ${shardLink(f.shard)}: ${f.evidence}</p>`)}
     <h3>What helps</h3>
     ${remedyLines(remedy)}
     <p class="toolbar">
@@ -47,14 +47,8 @@ export function patternDetails(p, metric, plan, ctx, close) {
 }
 
 /** A remedy with its commands (in backquotes) to be copied. @param {string} text */
-function remedyLines(text) {
+export function remedyLines(text) {
   const parts = text.split("`");
-  return html`<p>${sentence(parts.filter((_, i) => i % 2 === 0).join(" … ").replace(/[:\s…]+$/, ""))}</p>
+  return html`<p>${sentence(parts.filter((_, i) => i % 2 === 0).join(" … ").replace(/[:\s…]+$/, "").trim())}</p>
     ${parts.filter((_, i) => i % 2 === 1).map((command) => html`<p>${commandLine(command)}</p>`)}`;
-}
-
-/** @param {string} text */
-function sentence(text) {
-  const trimmed = text.trim();
-  return trimmed[0]?.toUpperCase() + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
 }

@@ -2,7 +2,7 @@
 
 import { nameShares } from "./decisions.js";
 import { bar, emptyState, html, keyText, link, nothing } from "./dom.js";
-import { bytes, count, rate, seconds, share, uncertainty } from "./format.js";
+import { bytes, count, plural, rate, seconds, share, uncertainty } from "./format.js";
 import { dataTable } from "./table.js";
 
 /** What is counted, a second. @param {any} hotkeys @param {number} n */
@@ -17,13 +17,14 @@ function measure(hotkeys, n) {
   }
 }
 
-/** @param {any} hotkeys of the API @param {any} ctx @param {{filter?: boolean, classes?: Map<string, any>}} [options] classes: findings by key */
-export function hotKeysTable(hotkeys, ctx, { filter = true, classes } = {}) {
-  const rows = hotkeys.keys;
-  return dataTable({
+/** @param {any} hotkeys of the API @param {any} ctx @param {{filter?: boolean, classes?: Map<string, any>, empty?: string}} [options] classes: findings by key; empty: what is said without keys */
+export function hotKeysTable(hotkeys, ctx, { filter = true, classes, empty } = {}) {
+  const rows = rankedOf(hotkeys);
+  const rare = hotkeys.keys.length - rows.length;
+  return html`${dataTable({
     noun: "key", ctx, rows, rowKey: (k) => k.keyspace + " " + k.key, filter, sort: "-rate",
     open: (k) => link("explain", { keyspace: k.keyspace, key: k.key }),
-    empty: emptyState("No keys are hot: nothing is asked of this server", html`Try <code>cleave demo flash-sale</code>.`),
+    empty: empty || rare ? emptyState(empty ?? "No key stands out") : emptyState("No keys are hot: nothing is asked of this server", html`Try <code>cleave demo flash-sale</code>.`),
     columns: [
       { id: "key", title: "Key", value: (k) => k.key, cell: (k) => html`<a href=${link("explain", { keyspace: k.keyspace, key: k.key })}>${keyText(k.key, 64)}</a>${k.truncated ? html` <span class="badge" title="Only the begin of the key is known">cut</span>` : nothing}${classes?.has(k.key) ? html` <span class="badge hot">${classes.get(k.key).class}</span>` : nothing}` },
       { id: "keyspace", title: "Keyspace", value: (k) => k.keyspace, cell: (k) => k.keyspace },
@@ -37,7 +38,17 @@ export function hotKeysTable(hotkeys, ctx, { filter = true, classes } = {}) {
       { id: "client", title: "Client", help: "The name that connections of a program share, and its host", value: (k) => k.clients[0]?.name, cell: (k) => first(k.clients) },
       { id: "command", title: "Command", value: (k) => k.commands[0]?.name, cell: (k) => first(k.commands) },
     ],
-  });
+  })}${rare ? html`<p class="inset small muted">${plural(rare, "key")} ${rare === 1 ? "was" : "were"} seen too seldom to rank</p>` : nothing}`;
+}
+
+/** @type {WeakMap<any, any[]>} */
+const ranked = new WeakMap();
+
+/** Keys whose rate is known, the same array for the same answer. @param {any} hotkeys @returns {any[]} */
+function rankedOf(hotkeys) {
+  const rows = ranked.get(hotkeys) ?? hotkeys.keys.filter((k) => uncertainty(k) < 1);
+  ranked.set(hotkeys, rows);
+  return rows;
 }
 
 /** The most frequent one; all of them in the title. @param {{name: string, share: number}[]} names */

@@ -3,10 +3,9 @@
 import { html, nothing } from "./dom.js";
 import { hasEnded } from "./progress.js";
 
-/** @param {any} job @param {any} ctx */
 export function jobActions(job, ctx) {
   if (hasEnded(job)) return nothing;
-  const button = (/** @type {string} */ name, /** @type {string} */ action) => html`<button @click=${() => ctx.openAction(action, { job: job.id })}>${name}</button>`;
+  const button = (name, action) => html`<button @click=${() => ctx.openAction(action, { job: job.id })}>${name}</button>`;
   const isCopy = job.kind === "move" || job.kind === "drain" || job.kind === "regroup";
   return html`<span class="toolbar">
     ${job.state === "paused" ? button("Resume…", "resumeJob") : job.state === "running" ? button("Pause…", "pauseJob") : nothing}

@@ -4,7 +4,6 @@ import { bar, html, link, nothing } from "./dom.js";
 import { byteRate, bytes, seconds, share } from "./format.js";
 import { stateBadge } from "./decisions.js";
 
-/** @param {any} job */
 export const hasEnded = (job) => ["done", "undone", "failed"].includes(job.state);
 
 /** "move shard 4 from group 1 to group 2" @param {any} job */
@@ -16,7 +15,6 @@ export function jobTitle(job) {
   return job.kind + shard + from + to;
 }
 
-/** @param {any} job @param {any} _ctx */
 export function jobProgress(job, _ctx) {
   const left = job.eta_seconds === undefined ? "" : `, ${seconds(job.eta_seconds)} left`;
   return html`<div class="toolbar"><a class="strong" href=${link("jobs/" + job.id)}>${jobTitle(job)}</a>${stateBadge(job.state)}<span class="muted small">${job.phase === job.state ? "" : job.phase}</span></div>

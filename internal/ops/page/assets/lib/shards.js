@@ -3,7 +3,6 @@
 import { html, keyText } from "./dom.js";
 import { count } from "./format.js";
 
-/** @param {any} load */
 export const opsOf = (load) => load.reads_per_second + load.writes_per_second;
 
 /** Its keys, as text to filter and to sort by. @param {any} s */

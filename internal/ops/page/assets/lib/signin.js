@@ -22,6 +22,7 @@ export function askForToken({ reason = "Changes need the token of the server." }
       const before = token();
       signIn(field.value);
       busy = true;
+      error = null;
       draw();
       error = await checkToken();
       busy = false;
@@ -34,11 +35,16 @@ export function askForToken({ reason = "Changes need the token of the server." }
       close();
     }
 
+    function clear() {
+      error = null;
+      draw();
+    }
+
     function draw() {
       render(html`<form class="form" @submit=${submit}>
         <header><h2>Sign in</h2></header>
         <p>${reason} It is in the file <code>http-token</code> in the directory of the data, and is remembered for this tab alone.</p>
-        <label class="field"><span>Token</span><input id="token" type="password" autocomplete="off" required autofocus></label>
+        <label class="field"><span>Token</span><input id="token" type="password" @input=${clear} autocomplete="off" required autofocus></label>
         ${error ? errorState(error) : nothing}
         <footer><button type="button" @click=${close}>Cancel</button><button class="primary" ?disabled=${busy}>Sign in</button></footer>
       </form>`, dialog);
@@ -55,7 +61,8 @@ async function checkToken() {
     return null;
   } catch (error) {
     const status = /** @type {any} */ (error).status;
+    if (status === 401) return { message: "This is not the token of this server" };
     // A token for reading is refused with 403, and good for what reads. Other errors are not about the token.
-    return status === 401 || status === 0 ? error : null;
+    return status === 0 ? error : null;
   }
 }

@@ -41,7 +41,7 @@ export function dataTable(table) {
   const place = placeOf(location.hash.split("?")[0] + prefix);
   const isVirtual = shown.length > virtualFrom;
 
-  const setSort = (/** @type {string} */ id) => {
+  const setSort = (id) => {
     const next = sort === "-" + id ? id : sort === id ? "" : "-" + id;
     ctx.setParams({ [prefix + "sort"]: next === (table.sort ?? "") ? undefined : next });
   };
@@ -78,7 +78,7 @@ function headCell(column, sort, setSort, isVirtual) {
 /** @template R @param {Table<R>} table @param {R[]} shown @param {any} place @param {boolean} isVirtual */
 function bodyRows(table, shown, place, isVirtual) {
   const active = Math.min(place.active, shown.length - 1);
-  const row = (/** @type {R} */ r, /** @type {number} */ i) => bodyRow(table, r, i, i === active);
+  const row = (r, i) => bodyRow(table, r, i, i === active);
   if (!isVirtual) return repeat(shown, table.rowKey, row);
   const first = Math.max(0, Math.min(Math.floor(place.top / rowHeight), shown.length - 1) - extraRows);
   const last = Math.min(shown.length, Math.ceil((place.top + place.height) / rowHeight) + extraRows);
@@ -110,7 +110,6 @@ function placeOf(id) {
   return place;
 }
 
-/** @param {any} place @param {any} ctx */
 function onScroll(place, ctx) {
   return (/** @type {Event} */ e) => {
     const box = /** @type {HTMLElement} */ (e.currentTarget);
@@ -190,13 +189,13 @@ export function parseFilter(query, columns) {
   return query.split(/\s+/).filter(Boolean).map((word) => {
     const parts = /^([\w]+)([:=<>])(.+)$/.exec(word);
     const column = parts && columns.find((c) => c.id === parts[1]);
-    if (!column) return (/** @type {R} */ r) => columns.some((c) => hasText(c.value(r), word));
+    if (!column) return (r) => columns.some((c) => hasText(c.value(r), word));
     const [, , operator, text] = parts;
     const limit = parseNumber(text);
-    if (operator === ">") return (/** @type {R} */ r) => Number(column.value(r)) > limit;
-    if (operator === "<") return (/** @type {R} */ r) => Number(column.value(r)) < limit;
-    if (operator === "=") return (/** @type {R} */ r) => String(column.value(r) ?? "").toLowerCase() === text.toLowerCase();
-    return (/** @type {R} */ r) => hasText(column.value(r), text);
+    if (operator === ">") return (r) => Number(column.value(r)) > limit;
+    if (operator === "<") return (r) => Number(column.value(r)) < limit;
+    if (operator === "=") return (r) => String(column.value(r) ?? "").toLowerCase() === text.toLowerCase();
+    return (r) => hasText(column.value(r), text);
   });
 }
 

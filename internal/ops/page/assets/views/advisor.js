@@ -1,33 +1,30 @@
 // Advisor: how to find a better key for the data and the traffic of this server.
 
 import { apiPath } from "../lib/api.js";
-import { classBadge } from "../lib/decisions.js";
-import { commandLine, emptyState, html, keyText, link, nothing, panel, whenLoaded } from "../lib/dom.js";
+import { commandLine, emptyState, html, panel, whenLoaded } from "../lib/dom.js";
+import { hotCards, hotPaths, seenIn } from "../lib/hot.js";
 import { sameData } from "../lib/same.js";
 
-const planPath = apiPath("/plan");
 const keyspacesPath = apiPath("/keyspaces", { limit: 1000 });
-const adviceClasses = ["hot key", "moving edge", "hot range", "hot prefix", "cross-shard contention"];
+const notableShare = 0.2;
 
 /** @type {import("../app.js").View} */
 export default {
   title: "Advisor",
-  watch: () => [planPath, keyspacesPath],
-  render(data) {
+  watch: () => [...Object.values(hotPaths), keyspacesPath],
+  render(data, _params, ctx) {
     return html`
-      ${panel("What a better key would help", whenLoaded(data.get(planPath), (plan) => findings(plan)))}
+      ${panel("What a better key would help", whenLoaded(data.get(hotPaths.plan), () => findings(seenIn(data, ctx))))}
       ${panel("Ask for advice", whenLoaded(data.get(keyspacesPath), (page) => ask(page.items)))}
-      ${sameData({ curl: planPath, cleave: "cleave plan" })}`;
+      ${sameData({ curl: hotPaths.plan, cleave: "cleave plan" })}`;
   },
 };
 
-/** @param {any} plan */
-function findings(plan) {
-  const found = plan.found.filter((/** @type {any} */ f) => adviceClasses.includes(f.class));
-  if (found.length === 0) return emptyState("Nothing that another key layout would help is seen now", "Hot keys, moving edges and hot ranges appear here with the advice that fits.");
-  return html`<ul class="lines">${found.map((/** @type {any} */ f) => html`<li>
-    <div class="toolbar">${classBadge(f.class)}${f.key ? keyText(f.key, 64) : nothing}<a href=${link("shards/" + f.shard)}>shard ${f.shard}</a></div>
-    <div class="muted small">${f.evidence}</div>${f.remedy ? html`<div>${f.remedy}</div>` : nothing}</li>`)}</ul>`;
+/** @param {import("../lib/hot.js").Seen} seen */
+function findings(seen) {
+  const cards = hotCards(seen, notableShare);
+  if (cards.length === 0) return emptyState("Nothing that another key layout would help is seen now", "Hot keys, moving edges and hot ranges appear here with the advice that fits.");
+  return html`<div class="hot-list">${cards}</div>`;
 }
 
 /** @param {any[]} keyspaces */

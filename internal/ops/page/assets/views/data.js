@@ -21,7 +21,7 @@ export default {
   watch: () => Object.values(paths),
   render(data, _params, ctx) {
     const show = (/** @type {keyof typeof paths} */ name, /** @type {(page: any) => unknown} */ table) => whenLoaded(data.get(paths[name]), table, 3);
-    const button = (/** @type {string} */ text, /** @type {string} */ action) => html`<button @click=${() => ctx.openAction(action)}>${text}</button>`;
+    const button = (text, action) => html`<button @click=${() => ctx.openAction(action)}>${text}</button>`;
     return html`
       ${panel("Keyspaces", show("keyspaces", (p) => keyspaces(p, ctx)), { flush: true, aside: button("Create a keyspace…", "createKeyspace") })}
       ${panel("Indexes", show("indexes", (p) => indexes(p, ctx)), { flush: true })}
@@ -32,7 +32,6 @@ export default {
   },
 };
 
-/** @param {any} page @param {any} ctx */
 function keyspaces(page, ctx) {
   return dataTable({
     id: "keyspaces", noun: "keyspace", ctx, rows: page.items, rowKey: (k) => k.name, sort: "-bytes", open: (k) => link("shards", { q: "keyspace=" + k.name }),
@@ -50,9 +49,8 @@ function keyspaces(page, ctx) {
   });
 }
 
-/** @param {any} page @param {any} ctx */
 function indexes(page, ctx) {
-  const state = (/** @type {any} */ i) => (i.error ? "stands still" : i.ready ? "ready" : "is built");
+  const state = (i) => (i.error ? "stands still" : i.ready ? "ready" : "is built");
   return dataTable({
     id: "indexes", noun: "index", ctx, rows: page.items, rowKey: (i) => i.keyspace + " " + i.name,
     empty: emptyState("No indexes", html`An index finds rows by what they hold: <code>CLEAVE.INDEX CREATE</code> makes one.`),
@@ -68,7 +66,6 @@ function indexes(page, ctx) {
   });
 }
 
-/** @param {any} page @param {any} ctx */
 function sagas(page, ctx) {
   return dataTable({
     id: "sagas", noun: "saga", ctx, rows: page.items, rowKey: (s) => s.id, sort: "-started",
@@ -85,7 +82,6 @@ function sagas(page, ctx) {
   });
 }
 
-/** @param {any} page @param {any} ctx */
 function caps(page, ctx) {
   return dataTable({
     id: "caps", noun: "cap", ctx, rows: page.items, rowKey: (c) => c.id,
@@ -100,7 +96,6 @@ function caps(page, ctx) {
   });
 }
 
-/** @param {any} page @param {any} ctx */
 function backups(page, ctx) {
   return dataTable({
     id: "backups", noun: "backup", ctx, rows: page.items, rowKey: (b) => b.name + b.restored, sort: "-created",

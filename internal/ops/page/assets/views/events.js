@@ -35,7 +35,6 @@ export default {
   },
 };
 
-/** @param {any} d */
 const lastMs = (d) => Date.parse(lastTime(d));
 
 /** @param {any[]} rows @param {any} ctx */

@@ -4,13 +4,13 @@ import { live } from "../vendor/lit/directives/live.js";
 import { apiPath } from "../lib/api.js";
 import { decisionLine, nameShares, oncePerChange } from "../lib/decisions.js";
 import { emptyState, html, keyText, link, nothing, panel, whenLoaded } from "../lib/dom.js";
-import { byteRate, bytes, count, rate, seconds, share, uncertainty } from "../lib/format.js";
+import { byteRate, bytes, count, plural, rate, seconds, share, uncertainty } from "../lib/format.js";
 import { sameData } from "../lib/same.js";
 import { opsOf, rangeCell } from "../lib/shards.js";
 
 const keyspacesPath = apiPath("/keyspaces", { limit: 1000 });
-const decisionsPath = (/** @type {number} */ shard) => apiPath("/decisions", { shard, limit: 50 });
-const explainPath = (/** @type {any} */ params) => apiPath("/explain", { keyspace: params.keyspace, key: params.key });
+const decisionsPath = (shard) => apiPath("/decisions", { shard, limit: 50 });
+const explainPath = (params) => apiPath("/explain", { keyspace: params.keyspace, key: params.key });
 
 /** @type {import("../app.js").View} */
 export default {
@@ -30,7 +30,6 @@ export default {
   },
 };
 
-/** @param {any} keyspaces @param {any} params @param {any} ctx */
 function form(keyspaces, params, ctx) {
   const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
@@ -39,7 +38,7 @@ function form(keyspaces, params, ctx) {
   };
   return html`<form class="ask" @submit=${submit}>
     <label class="field"><span>Keyspace</span><select name="keyspace">
-      ${(keyspaces?.items ?? [{ name: "default" }]).map((/** @type {any} */ k) => html`<option value=${k.name} ?selected=${k.name === (params.keyspace ?? "default")}>${k.name}</option>`)}
+      ${(keyspaces?.items ?? [{ name: "default" }]).map((k) => html`<option value=${k.name} ?selected=${k.name === (params.keyspace ?? "default")}>${k.name}</option>`)}
     </select></label>
     <label class="field grow"><span>Key</span><input class="mono" name="key" .value=${live(params.key ?? "")} required autocomplete="off" spellcheck="false" placeholder="user:42">
       </label>
@@ -48,7 +47,6 @@ function form(keyspaces, params, ctx) {
   </form>`;
 }
 
-/** @param {any} e @param {any} decisions @param {any} params @param {any} ctx */
 function explanation(e, decisions, params, ctx) {
   const s = e.shard;
   return html`
@@ -58,12 +56,12 @@ function explanation(e, decisions, params, ctx) {
         <dt>Exists</dt><dd>${exists(e)}</dd>
         ${e.expires_seconds === undefined ? nothing : html`<dt>Expires</dt><dd>in ${seconds(e.expires_seconds)}</dd>`}
         ${e.slot === undefined ? nothing : html`<dt>Slot</dt><dd>${count(e.slot)}${e.hash_tag ? html`, by its hash tag ${keyText(e.hash_tag, 60)}` : nothing}</dd>`}
-        ${e.parts?.length ? html`<dt>Parts</dt><dd>${e.parts.map((/** @type {string} */ p) => html`${keyText(p, 80)} `)}</dd>` : nothing}
+        ${e.parts?.length ? html`<dt>Parts</dt><dd>${e.parts.map((p) => html`${keyText(p, 80)} `)}</dd>` : nothing}
         <dt>Shard</dt><dd><a href=${link("shards/" + s.id)}>shard ${s.id}</a>: ${rangeCell(s, 60)}</dd>
         <dt>Group</dt><dd>group ${s.group} on store ${s.store}</dd>
         <dt>Shard’s load</dt><dd>${rate(opsOf(s.load))} operations, ${share(s.load.busy)} of a processor</dd>
       </dl>`)}
-      ${panel("Why it is there", html`<ul class="why">${e.why.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul>`)}
+      ${panel("Why it is there", html`<ul class="why">${e.why.map((line) => html`<li>${line}</li>`)}</ul>`)}
     </div>
     ${panel("What is asked of it", e.heat ? heat(e.heat) : emptyState("It is not among the keys that are asked for most", "Operations are known of those alone."))}
     ${panel("What was decided about its shard", whenLoaded(decisions, (page) => (page.items.length
@@ -71,14 +69,12 @@ function explanation(e, decisions, params, ctx) {
       : emptyState("No decision about its shard", "Nothing about it had to be changed so far."))))}`;
 }
 
-/** @param {any} e */
 function exists(e) {
   if (e.exists === undefined) return "not known";
   if (!e.exists) return "no";
-  return html`yes${e.type ? `, a ${e.type}` : ""}${e.bytes === undefined ? "" : ` of ${bytes(e.bytes)}`}${e.fields === undefined ? "" : ` with ${count(e.fields)} fields`}`;
+  return html`yes${e.type ? `, a ${e.type}` : ""}${e.bytes === undefined ? "" : ` of ${bytes(e.bytes)}`}${e.fields === undefined ? "" : ` with ${plural(e.fields, "field")}`}`;
 }
 
-/** @param {any} k */
 function heat(k) {
   return html`<dl class="facts">
     <dt>Operations</dt><dd><b>${rate(k.per_second)}</b> <span class="muted">± ${share(uncertainty(k))}</span>, ${share(k.share_of_all)} of all${k.share_of_shard ? `, ${share(k.share_of_shard)} of its shard` : ""}</dd>

@@ -160,7 +160,7 @@ class HeatMapView {
     const r0 = Math.max(0, Math.round(part.r0));
     const r1 = Math.min(base.rows.length, Math.max(r0 + 1, Math.round(part.r1)));
     const isAllTime = part.t0 <= base.from && part.t1 >= base.to;
-    const iso = (/** @type {number} */ t) => new Date(Math.round(t / 1000) * 1000).toISOString().replace(".000", "");
+    const iso = (t) => new Date(Math.round(t / 1000) * 1000).toISOString().replace(".000", "");
     const zoom = {
       from: isAllTime ? "" : iso(Math.max(part.t0, base.from)), to: isAllTime ? "" : iso(Math.min(part.t1, base.to)),
       start: r0 > 0 ? base.rows[r0].at : "", end: r1 < base.rows.length ? base.rows[r1].at : "",
@@ -192,19 +192,19 @@ class HeatMapView {
 
   renderTop() {
     const { params } = this;
-    const set = (/** @type {string} */ name) => (/** @type {Event} */ e) => {
+    const set = (name) => (/** @type {Event} */ e) => {
       this.unpin();
       const zoom = name === "metric" ? {} : { from: "", to: "", start: "", end: "" };
       this.ctx.setParams({ ...zoom, [name]: /** @type {HTMLSelectElement} */ (e.target).value });
     };
-    const choice = (/** @type {string} */ label, /** @type {string} */ name, /** @type {[string, string][]} */ options, /** @type {string} */ value) =>
+    const choice = (label, name, /** @type {[string, string][]} */ options, value) =>
       html`<label class="field inline"><span>${label}</span><select data-param=${name} @change=${set(name)}>
         ${options.map(([id, text]) => html`<option value=${id} ?selected=${id === value}>${text}</option>`)}</select></label>`;
-    const keyspaces = (this.data.get(this.paths.keyspaces)?.items ?? []).filter((/** @type {any} */ k) => !k.index);
+    const keyspaces = (this.data.get(this.paths.keyspaces)?.items ?? []).filter((k) => !k.index);
     render(html`<div class="toolbar heat-bar">
       ${choice("Show", "metric", Object.entries(metrics), params.metric ?? "ops")}
       ${choice("Time", "range", Object.entries(ranges), params.range ?? defaultRange)}
-      ${choice("Keyspace", "keyspace", [["", "All"], ...keyspaces.map((/** @type {any} */ k) => [k.name, k.name])], params.keyspace ?? "")}
+      ${choice("Keyspace", "keyspace", [["", "All"], ...keyspaces.map((k) => [k.name, k.name])], params.keyspace ?? "")}
       <label class="field inline"><span>Brightness</span><input type="range" min="-100" max="100" step="10" .value=${params.bright ?? "0"} @input=${set("bright")}></label>
       <span class="grow"></span>
       <span class="heat-tools">
@@ -244,9 +244,11 @@ class HeatMapView {
       const left = canvas.gutter;
       const right = canvas.gutter + canvas.plotWidth;
       if (box.x > right || box.x + box.width < left || box.y > 18 + canvas.plotHeight || box.y + box.height < 18) return [];
-      const middle = p.kind === "diagonal" ? 0.35 : 0;
-      let x = Math.min(Math.max(box.x + box.width * middle, left) + 4, right - 150);
-      let y = Math.min(Math.max(p.kind === "horizontal" ? box.y - 27 : box.y + box.height * middle + 4, 20), canvas.plotHeight - 12);
+      // Beside what it names: above a line across, right of one down, and in the corner that a diagonal leaves.
+      const besides = box.x + box.width + 6 < right - 150 ? box.x + box.width + 6 : box.x - 154;
+      const corner = /smaller keys/.test(p.text) ? box.y + 4 : box.y + box.height - 28;
+      let x = Math.min(Math.max(p.kind === "vertical" ? besides : box.x + 4, left), right - 150);
+      let y = Math.min(Math.max(p.kind === "horizontal" ? box.y - 29 : p.kind === "diagonal" ? corner : box.y + 4, 20), canvas.plotHeight - 12);
       while (used.some((u) => Math.abs(u.x - x) < 150 && Math.abs(u.y - y) < 26)) y += 27;
       if (y > canvas.plotHeight) y = 20 + used.length * 4;
       x = Math.max(x, left);
@@ -300,14 +302,14 @@ class HeatMapView {
     const whole = { firstRow: 0, lastRow: heat.rows.length - 1, firstColumn: Math.max(0, Math.floor((part.t0 - heat.from) / heat.step)), lastColumn: Math.min(heat.columns - 1, Math.ceil((part.t1 - heat.from) / heat.step) - 1) };
     const key = JSON.stringify(whole);
     if (this.hottest.heat !== heat || this.hottest.key !== key) this.hottest = { heat, key, rows: hottestRows(heat, whole, tableRows) };
-    const number = (/** @type {string} */ id, /** @type {string} */ title) => ({ id, title, align: /** @type {const} */ ("right"), value: (/** @type {any} */ r) => r[id], cell: (/** @type {any} */ r) => valueText(heat.metric, r[id]) });
+    const number = (id, title) => ({ id, title, align: /** @type {const} */ ("right"), value: (r) => r[id], cell: (r) => valueText(heat.metric, r[id]) });
     return dataTable({
       id: "rows", noun: "row", rows: this.hottest.rows, rowKey: (r) => r.at, ctx: this.ctx, sort: "-mean", filter: false,
       columns: [
         { id: "range", title: "Keys", value: (r) => r.range, cell: (r) => (r.key === undefined ? html`<span class="key">${r.range}</span>` : html`<a href=${link("explain", { keyspace: r.keyspace, key: r.key })}>${keyText(r.key, 60)}</a>`) },
-        { id: "keyspace", title: "Keyspace", value: (r) => r.keyspace, cell: (r) => r.keyspace || "–" },
+        { id: "keyspace", title: "Keyspace", value: (r) => r.keyspace, cell: (r) => r.keyspace || "catalog" },
         number("mean", "Mean"), number("peak", "Peak"),
-        ...(heat.metric === "p99" ? [] : [{ id: "share", title: "Share", align: /** @type {const} */ ("right"), value: (/** @type {any} */ r) => r.share, cell: (/** @type {any} */ r) => share(r.share) }]),
+        ...(heat.metric === "p99" ? [] : [{ id: "share", title: "Share", align: /** @type {const} */ ("right"), value: (r) => r.share, cell: (r) => share(r.share) }]),
         { id: "shard", title: "Shard", align: "right", value: (r) => r.shard, cell: (r) => (r.shard ? shardLink(r.shard) : "–") },
         { id: "group", title: "Group", align: "right", value: (r) => r.group, cell: (r) => r.group || "–" },
       ],
@@ -316,7 +318,7 @@ class HeatMapView {
 
   command() {
     const { metric, range, keyspace, from, to } = this.params;
-    const quote = (/** @type {string} */ text) => (/^[\w.:-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'");
+    const quote = (text) => (/^[\w.:-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'");
     return "cleave heatmap" + (metric && metric !== "ops" ? " --metric " + metric : "") + (keyspace ? " --keyspace " + quote(keyspace) : "") + ` --from ${from || range || defaultRange}` + (to ? " --to " + to : "");
   }
 
@@ -356,7 +358,7 @@ class HeatMapView {
       <p class="strong">${valueText(heat.metric, value)} <span class="muted">${metrics[/** @type {keyof typeof metrics} */ (heat.metric)].toLowerCase()}</span></p>
       <dl class="facts">
         <dt>${about.single ? "Key" : "Keys"}</dt><dd><code class="key">${rangeText(heat, row)}</code></dd>
-        <dt>Keyspace</dt><dd>${about.keyspace || "–"}${about.slot === undefined ? nothing : `, slot ${about.slot}`}</dd>
+        <dt>Keyspace</dt><dd>${about.keyspace || "catalog"}${about.slot === undefined ? nothing : `, slot ${about.slot}`}</dd>
         <dt>Time</dt><dd>${clock(new Date(from))}–${clock(new Date(from + heat.step))}</dd>
         <dt>Shard</dt><dd>${about.shard ? html`${shardLink(about.shard)} of group ${about.group}${about.shards > 1 ? ` and ${about.shards - 1} more` : ""}` : "–"}</dd>
         ${event ? html`<dt>${(eventKinds[/** @type {keyof typeof eventKinds} */ (event.kind)] ?? eventKinds.other).name}</dt><dd>${event.text}</dd>` : nothing}

@@ -8,7 +8,7 @@ import { jobActions } from "../lib/jobs.js";
 import { hasEnded, jobTitle } from "../lib/progress.js";
 import { sameData } from "../lib/same.js";
 
-const path = (/** @type {string} */ id) => apiPath("/jobs/" + encodeURIComponent(id));
+const path = (id) => apiPath("/jobs/" + encodeURIComponent(id));
 
 /** @type {import("../app.js").View} */
 export default {
@@ -22,9 +22,8 @@ export default {
   },
 };
 
-/** @param {any} job @param {any} ctx */
 function details(job, ctx) {
-  const fact = (/** @type {string} */ name, /** @type {unknown} */ value) => html`<dt>${name}</dt><dd>${value}</dd>`;
+  const fact = (name, value) => html`<dt>${name}</dt><dd>${value}</dd>`;
   const expected = job.expected;
   return html`<div class="stack">
     <div class="toolbar"><span class="strong">${jobTitle(job)}</span>${stateBadge(job.state)}<span class="muted">${job.phase === job.state ? "" : job.phase}</span><span class="grow"></span>${jobActions(job, ctx)}</div>

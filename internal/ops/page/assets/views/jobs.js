@@ -17,7 +17,7 @@ export default {
   watch: () => [path],
   render(data, _params, ctx) {
     return html`
-      ${panel("Under way", whenLoaded(data.get(path), (page) => underWay(page.items.filter((/** @type {any} */ j) => !hasEnded(j)), ctx)))}
+      ${panel("Under way", whenLoaded(data.get(path), (page) => underWay(page.items.filter((j) => !hasEnded(j)), ctx)))}
       ${panel("All jobs", whenLoaded(data.get(path), (page) => table(page.items, ctx), 8), { flush: true })}
       ${sameData({ curl: path, cleave: "cleave job list" })}`;
   },
@@ -29,7 +29,6 @@ function underWay(jobs, ctx) {
   return html`<ul class="lines">${jobs.map((j) => html`<li>${jobProgress(j, ctx)}<div class="toolbar">${jobActions(j, ctx)}</div></li>`)}</ul>`;
 }
 
-/** @param {any} job */
 const took = (job) => (Date.parse(job.ended ?? job.changed) - Date.parse(job.created)) / 1000;
 
 /** @param {any[]} rows @param {any} ctx */

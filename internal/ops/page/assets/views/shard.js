@@ -1,38 +1,40 @@
 // One shard, explained: what it has, what is asked of it, why it is where it is, what was done about it.
 
 import { apiPath } from "../lib/api.js";
-import { classBadge, decisionLine, oncePerChange } from "../lib/decisions.js";
-import { emptyState, errorState, html, icon, link, nothing, panel, whenLoaded } from "../lib/dom.js";
+import { decisionLine, oncePerChange } from "../lib/decisions.js";
+import { emptyState, errorState, figure, html, icon, link, nothing, panel, whenLoaded } from "../lib/dom.js";
 import { byteRate, bytes, count, plural, rate, seconds, share, until } from "../lib/format.js";
+import { findingNotice } from "../lib/hot.js";
 import { hotKeysTable } from "../lib/hotkeys.js";
 import { sameData } from "../lib/same.js";
 import { rangeCell } from "../lib/shards.js";
 
 const planPath = apiPath("/plan");
 const capsPath = apiPath("/caps");
-const explainPath = (/** @type {string} */ id) => apiPath("/explain", { shard: id });
-const keysPath = (/** @type {string} */ id) => apiPath("/hotkeys", { shard: id, n: 10 });
-const decisionsPath = (/** @type {string} */ id) => apiPath("/decisions", { shard: id, limit: 50 });
+const acceptedPath = apiPath("/accepted");
+const explainPath = (id) => apiPath("/explain", { shard: id });
+const keysPath = (id) => apiPath("/hotkeys", { shard: id, n: 10 });
+const decisionsPath = (id) => apiPath("/decisions", { shard: id, limit: 50 });
 
 /** @type {import("../app.js").View} */
 export default {
   title: (params) => "Shard " + params.id,
-  watch: ({ id }) => [explainPath(id), keysPath(id), decisionsPath(id), planPath, capsPath],
+  watch: ({ id }) => [explainPath(id), keysPath(id), decisionsPath(id), planPath, capsPath, acceptedPath],
   render(data, { id }, ctx) {
     const explained = data.get(explainPath(id));
     if (explained instanceof Error) return html`${errorState(/** @type {any} */ (explained))}<p><a href="#/shards">All shards</a></p>`;
-    const caps = (data.get(capsPath)?.items ?? []).filter((/** @type {any} */ c) => String(c.shard) === id);
-    const found = (data.get(planPath)?.found ?? []).filter((/** @type {any} */ f) => String(f.shard) === id);
+    const caps = (data.get(capsPath)?.items ?? []).filter((c) => String(c.shard) === id);
+    const found = (data.get(planPath)?.found ?? []).filter((f) => String(f.shard) === id);
     return html`
       <nav class="small" aria-label="Path"><a href="#/shards">Shards</a> › ${id}</nav>
       ${whenLoaded(explained, (e) => html`
-        ${found.map(findingNotice)}${caps.map((/** @type {any} */ c) => capNotice(c, ctx))}
+        ${found.map(findingNotice)}${caps.map((c) => capNotice(c, ctx))}
         ${figures(e.shard)}
         <div class="columns">
-          ${panel("Why it is so", html`<ul class="why">${e.why.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul>${facts(e.shard)}`)}
-          ${panel("Change it", actions(e.shard, found, ctx))}
+          ${panel("Why it is so", html`<ul class="why">${e.why.map((line) => html`<li>${line}</li>`)}</ul>${facts(e.shard)}`)}
+          ${panel("Change it", actions(e.shard, found, (data.get(acceptedPath)?.items ?? []).some((a) => String(a.shard) === id), ctx))}
         </div>`, 8)}
-      ${panel("Keys asked for most", whenLoaded(data.get(keysPath(id)), (h) => hotKeysTable(h, ctx, { filter: false })), { flush: true, aside: html`<a href=${link("heatmap")}>Heat map</a>` })}
+      ${panel("Keys asked for most", whenLoaded(data.get(keysPath(id)), (h) => hotKeysTable(h, ctx, { filter: false, empty: "No single key of this shard stands out" })), { flush: true, aside: html`<a href=${link("heatmap")}>Heat map</a>` })}
       ${panel("What was decided", whenLoaded(data.get(decisionsPath(id)), (page) => (page.items.length
         ? html`<ul class="lines">${oncePerChange(page.items).map((d) => html`<li>${decisionLine(d, ctx)}</li>`)}</ul>`
         : emptyState("No decision about this shard", "Nothing about it had to be changed so far."))))}
@@ -40,23 +42,14 @@ export default {
   },
 };
 
-/** @param {any} f */
-function findingNotice(f) {
-  return html`<article class="hot-card"><div class="hot-head">${classBadge(f.class)}<span>${f.evidence}</span></div>${f.remedy ? html`<p class="long"><span class="muted">What helps:</span> ${f.remedy}</p>` : nothing}</article>`;
-}
-
-/** @param {any} c @param {any} ctx */
 function capNotice(c, ctx) {
   return html`<div class="notice warn">${icon("warn")}<div class="toolbar">
     <span>Writes are capped at ${rate(c.writes_per_second)}, ${c.until ? html`it ends ${until(c.until, ctx.now())}` : "until it is removed"}; ${count(c.refused)} writers were refused.</span>
     <button @click=${() => ctx.openAction("removeCap", { cap: c.id })}>Remove the cap…</button></div></div>`;
 }
 
-/** @param {any} s */
 function figures(s) {
   const load = s.load;
-  const figure = (/** @type {string} */ name, /** @type {unknown} */ value, /** @type {unknown} */ detail = "", /** @type {string} */ help = "") =>
-    html`<div title=${help || nothing}><dt>${name}</dt><dd>${value} <small>${detail}</small></dd></div>`;
   return html`<dl class="figures">
     ${figure("Reads", rate(load.reads_per_second), plural(load.reads, "read"))}
     ${figure("Writes", rate(load.writes_per_second), plural(load.writes, "write"))}
@@ -69,7 +62,6 @@ function figures(s) {
   </dl>`;
 }
 
-/** @param {any} s */
 function facts(s) {
   return html`<dl class="facts">
     <dt>Keyspace</dt><dd>${s.keyspace || "–"}${s.kind ? `, ${s.kind}` : ""}</dd>
@@ -80,9 +72,9 @@ function facts(s) {
   </dl>`;
 }
 
-/** @param {any} s @param {any[]} found @param {any} ctx */
-function actions(s, found, ctx) {
-  const open = (/** @type {string} */ name, /** @type {any} */ preset) => () => ctx.openAction(name, preset);
+/** @param {any} s @param {any[]} found @param {boolean} isAccepted @param {any} ctx */
+function actions(s, found, isAccepted, ctx) {
+  const open = (name, preset) => () => ctx.openAction(name, preset);
   const canAccept = found.some((f) => f.class !== "cold" && f.class !== "oversized");
   const acts = [
     { name: "Split…", help: "Cut it in the middle", run: open("splitShard", { shard: s.id }) },
@@ -91,7 +83,7 @@ function actions(s, found, ctx) {
     { name: "Merge…", help: "Join it with the next one", run: open("mergeShards", { left: s.id }) },
     { name: "Cap writes…", help: "Admit so many writes a second, in an emergency", run: open("setCap", { shard: s.id }) },
     { name: "Accept…", help: canAccept ? "Leave it hot, with a reason" : "Leave it hot, with a reason. It is not hot now", run: open("accept", { shard: s.id }) },
-    { name: "End acceptance…", help: "Relieve it again", run: open("endAccept", { shard: s.id }) },
+    ...(isAccepted ? [{ name: "End acceptance…", help: "Relieve it again", run: open("endAccept", { shard: s.id }) }] : []),
   ];
   return html`<dl class="acts">${acts.map((a) => html`<dt><button @click=${a.run}>${a.name}</button></dt><dd class="muted">${a.help}</dd>`)}</dl>
     <p class="small muted">Each shows a plan first. Nothing is changed before you confirm it.</p>`;

@@ -18,7 +18,7 @@ export default {
   every: 2,
   watch: () => [path, planPath],
   render(data, _params, ctx) {
-    const found = new Map((data.get(planPath)?.found ?? []).map((/** @type {any} */ f) => [f.shard, f.class]));
+    const found = new Map((data.get(planPath)?.found ?? []).map((f) => [f.shard, f.class]));
     const aside = html`<button @click=${() => ctx.openAction("splitAtKey")}>Split at a key…</button>
       <button @click=${() => ctx.openAction("presplit")}>Cut a keyspace…</button>
       <button @click=${() => ctx.openAction("rebalance")}>Rebalance…</button>`;
