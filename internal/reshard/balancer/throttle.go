@@ -51,7 +51,7 @@ func (b *Balancer) demands(throttled []node.ShardThrottle) (groups []ratekeeper.
 		s, m := &b.last.situation.Shards[i], &b.last.measures[i]
 		waited, isHeld := held[s.ID]
 		d := ratekeeper.ShardDemand{
-			Shard: s.ID, Group: s.Group, Writes: m.Writes, Work: s.Work, CanChange: b.canChange(s, isHeld), IsChanging: b.isChanging(s),
+			Shard: s.ID, Group: s.Group, Writes: m.Writes, Work: s.Work, Ops: m.Reads + m.Writes, CanChange: b.canChange(s, isHeld), IsChanging: b.isChanging(s),
 			IsAtLimit: isHeld && waited > b.heldWriters[s.ID],
 		}
 		if ops := m.Reads + m.Writes; ops > 0 {

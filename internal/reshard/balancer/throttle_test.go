@@ -98,7 +98,9 @@ func TestBalancer_Demands_RequestsWaitToBeRead_ThrottlesAcrossGroups(t *testing.
 			measures: []classify.ShardMeasures{{ID: 1, Writes: 9000}, {ID: 2, Writes: 1000}}, readWait: c.readWait,
 		}}
 		groups, shards := b.demands(nil)
-		limits := new(ratekeeper.HotShards).Plan(ratekeeper.ThrottleKnobs{}, time.Now(), groups, shards)
+		h := new(ratekeeper.HotShards)
+		h.Plan(ratekeeper.ThrottleKnobs{}, time.Now(), groups, shards) // it is limited at the second look
+		limits := h.Plan(ratekeeper.ThrottleKnobs{}, time.Now().Add(5*time.Second), groups, shards)
 		if throttled := len(limits) == 1 && limits[0].Shard == 1; throttled != c.throttled {
 			t.Errorf("%s: limits %+v", c.name, limits)
 		}

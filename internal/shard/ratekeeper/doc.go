@@ -28,6 +28,9 @@
 //
 // So waits that are noise cannot take more than that, and what the others cease to use it has in the next step.
 //
-// A throttle that does not help after ten steps ends, and its shard is left alone for a minute: they wait for something else. It is
-// renewed as long as its writers wait, and ends by itself when none is there to renew it.
+// A throttle that does not help after ten steps ends, and its shard is left alone for a minute, twice as long after each failure:
+// they wait for something else. So does one with which the others have less than before, after four steps: they come on the
+// connections that are held up. For the process a shard needs two thirds of the work, at two looks in a row, since the rates of
+// what was split or moved linger. A throttle is renewed as long as its writers wait, and ends by itself when none is there to
+// renew it.
 package ratekeeper

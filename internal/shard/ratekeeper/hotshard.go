@@ -39,6 +39,8 @@ type ShardDemand struct {
 	Group partition.GroupID
 	// Writes is how many there are a second, and Work the time that all its operations take, WriteWork that of its writes.
 	Writes, Work, WriteWork float64
+	// Ops is how many operations there are a second.
+	Ops float64
 	// CanChange reports whether it can be split, or moved to another group, or a job is at work on it.
 	CanChange bool
 	// IsChanging reports whether it is about to be, or a job is at work on it. What all groups share no other change relieves.
@@ -62,6 +64,14 @@ const Process partition.GroupID = 0
 // has reports whether a shard is one of its shards.
 func (g *GroupDemand) has(s *ShardDemand) bool {
 	return g.Group == Process || s.Group == g.Group
+}
+
+// leastShare is the part of all work that the writers of a shard have at least, for a limit.
+func (g *GroupDemand) leastShare() float64 {
+	if g.Group == Process {
+		return processShare
+	}
+	return fairShare
 }
 
 // longest is the wait from which on it has no time for its others.
@@ -107,12 +117,19 @@ const (
 	// fairShare is the part of the capacity that the writers of a hot shard keep, whatever the others want: beyond that these are
 	// as hot as it is.
 	fairShare = 0.5
+	// processShare is the part of all work that the writers of a shard have before they are held up for the sake of other groups:
+	// the halves of a hot range, split and moved apart, are no reason to hold up one of them.
+	processShare = 0.67
+	// harmSteps is after how many steps the others must have as many operations as before but for harmShare: what comes on the
+	// same connections as the writers that are held up is held up with them.
+	harmSteps, harmShare = 4, 0.1
 	// proofSteps is after how many steps in which they waited the others must wait less, by helpedShare of what they waited
 	// before, or the shard is not why they wait: four are enough to double their part from the least to all that they may
 	// have, and rates take some seconds to show it.
 	proofSteps, helpedShare = 10, 0.8
-	// restTime is for how long a shard is left alone that was not why.
-	restTime = time.Minute
+	// restTime is for how long a shard is left alone that was not why, twice as long if it was left alone shortly before, and
+	// maxRest the longest.
+	restTime, maxRest = time.Minute, time.Hour
 )
 
 // HotShards decides which shards are throttled. It remembers what it has decided, and when it has looked for new ones. The zero
@@ -120,7 +137,16 @@ const (
 type HotShards struct {
 	lookedAt  time.Time
 	throttles map[partition.ShardID]*throttle
-	rests     map[partition.ShardID]time.Time // until when a shard is left alone
+	rests     map[partition.ShardID]rest
+	// candidates are the shards that kept others of the process waiting at the last look: rates of what has moved linger for
+	// some seconds, so a shard is limited at the second look.
+	candidates map[partition.ShardID]bool
+}
+
+// rest is until when a shard is left alone, and for how long that is.
+type rest struct {
+	until  time.Time
+	length time.Duration
 }
 
 // throttle is what was decided about a shard.
@@ -136,6 +162,9 @@ type throttle struct {
 	// budget is how much work there may be in all, and waited how often the others have waited for it.
 	budget float64
 	waited int
+	// steps is how often it was renewed, and othersOps how many operations the others had when it began.
+	steps     int
+	othersOps float64
 }
 
 // Plan returns the shards whose writers should be limited now, by shard. Call it more often than once in
@@ -146,14 +175,15 @@ func (h *HotShards) Plan(k ThrottleKnobs, now time.Time, groups []GroupDemand, s
 	if k = k.WithDefaults(); k.Off {
 		return nil
 	}
-	maps.DeleteFunc(h.rests, func(_ partition.ShardID, until time.Time) bool { return !now.Before(until) })
+	maps.DeleteFunc(h.rests, func(_ partition.ShardID, r rest) bool { return !now.Before(r.until.Add(r.length)) })
+	before := h.candidates
 	looks := now.Sub(h.lookedAt) >= k.Poll
 	if looks {
-		h.lookedAt = now
+		h.lookedAt, h.candidates = now, map[partition.ShardID]bool{}
 	}
 	for i := range groups {
 		g := &groups[i]
-		own, work := listShards(g, shards, was)
+		own, work, ops := listShards(g, shards, was)
 		limited := 0
 		for j := range own {
 			s := &own[j]
@@ -165,9 +195,14 @@ func (h *HotShards) Plan(k ThrottleKnobs, now time.Time, groups []GroupDemand, s
 			case t != nil && t.group != g.Group || h.throttles[s.Shard] != nil:
 				continue // it is held up already
 			case t != nil:
-				t = h.renew(t, &k, now, g, s)
-			case looks && j < k.PerGroup && g.Wait >= g.longest(&k) && s.WriteWork >= fairShare*work && h.rests[s.Shard].IsZero():
-				t = &throttle{group: g.Group, capacity: work, least: fairShare * work * s.Writes / s.WriteWork, wait: g.Wait, budget: lowerBy * work, waited: 1}
+				t = h.renew(t, &k, now, g, s, ops-s.Ops)
+			case looks && j < k.PerGroup && g.Wait >= g.longest(&k) && s.WriteWork >= g.leastShare()*work && !now.Before(h.rests[s.Shard].until):
+				if g.Group == Process {
+					if h.candidates[s.Shard] = true; !before[s.Shard] {
+						continue
+					}
+				}
+				t = &throttle{group: g.Group, capacity: work, least: fairShare * work * s.Writes / s.WriteWork, wait: g.Wait, budget: lowerBy * work, waited: 1, othersOps: ops - s.Ops}
 			}
 			if t == nil {
 				continue
@@ -182,16 +217,17 @@ func (h *HotShards) Plan(k ThrottleKnobs, now time.Time, groups []GroupDemand, s
 	return limits
 }
 
-// renew returns what becomes of a throttle, nil if it ends.
-func (h *HotShards) renew(t *throttle, k *ThrottleKnobs, now time.Time, g *GroupDemand, s *ShardDemand) *throttle {
+// renew returns what becomes of a throttle while the others have so many operations a second, nil if it ends.
+func (h *HotShards) renew(t *throttle, k *ThrottleKnobs, now time.Time, g *GroupDemand, s *ShardDemand, othersOps float64) *throttle {
+	t.steps++
 	switch {
 	case !s.IsAtLimit:
 		return nil // there is nobody to hold up
+	case t.steps >= harmSteps && othersOps < (1-harmShare)*t.othersOps:
+		h.leaveAlone(s.Shard, now)
+		return nil
 	case g.Wait >= g.longest(k) && t.waited >= proofSteps && float64(g.Wait) > helpedShare*float64(t.wait):
-		if h.rests == nil {
-			h.rests = map[partition.ShardID]time.Time{}
-		}
-		h.rests[s.Shard] = now.Add(restTime)
+		h.leaveAlone(s.Shard, now)
 		return nil
 	case g.Wait >= g.longest(k):
 		t.budget *= lowerBy
@@ -200,6 +236,15 @@ func (h *HotShards) renew(t *throttle, k *ThrottleKnobs, now time.Time, g *Group
 		t.budget *= raiseBy
 	}
 	return t
+}
+
+// leaveAlone lets no limit of a shard begin for a while.
+func (h *HotShards) leaveAlone(s partition.ShardID, now time.Time) {
+	if h.rests == nil {
+		h.rests = map[partition.ShardID]rest{}
+	}
+	length := min(max(restTime, 2*h.rests[s].length), maxRest)
+	h.rests[s] = rest{now.Add(length), length}
 }
 
 // share limits the writers of its shard to what is left of the budget beside all other work. For the others no more is kept free
@@ -211,12 +256,12 @@ func (t *throttle) share(s *ShardDemand, rest float64) {
 	}
 }
 
-// listShards returns the shards of a group, those with a throttle first, then by the work of their writes, and the work of all of
-// them.
-func listShards(g *GroupDemand, shards []ShardDemand, throttles map[partition.ShardID]*throttle) (own []ShardDemand, work float64) {
+// listShards returns the shards of a group, those with a throttle first, then by the work of their writes, and the work and the
+// operations of all of them.
+func listShards(g *GroupDemand, shards []ShardDemand, throttles map[partition.ShardID]*throttle) (own []ShardDemand, work, ops float64) {
 	for i := range shards {
 		if s := &shards[i]; g.has(s) {
-			own, work = append(own, *s), work+s.Work
+			own, work, ops = append(own, *s), work+s.Work, ops+s.Ops
 		}
 	}
 	slices.SortFunc(own, func(a, b ShardDemand) int {
@@ -228,5 +273,5 @@ func listShards(g *GroupDemand, shards []ShardDemand, throttles map[partition.Sh
 		}
 		return cmp.Or(cmp.Compare(b.WriteWork, a.WriteWork), cmp.Compare(a.Shard, b.Shard))
 	})
-	return own, work
+	return own, work, ops
 }

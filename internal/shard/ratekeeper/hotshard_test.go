@@ -196,6 +196,10 @@ func TestHotShards_LoopsAreBusy_LimitsTheHotShardOfAnyGroup(t *testing.T) {
 	r, h := newRound(), new(HotShards)
 	r.groups = []GroupDemand{{Group: 1}, {Group: 2}, {Group: Process, Wait: time.Millisecond}}
 	r.shards[1].Group, r.shards[2].Group = 2, 2
+	if limits := h.Plan(ThrottleKnobs{}, r.now, r.groups, r.shards); len(limits) != 0 {
+		t.Fatalf("limited at the first look: %+v", limits)
+	}
+	r.now = r.now.Add(5 * time.Second)
 	limits := h.Plan(ThrottleKnobs{}, r.now, r.groups, r.shards)
 	if len(limits) != 1 || limits[0].Shard != 7 || limits[0].Reason != "requests for other shards wait to be read for it" {
 		t.Fatalf("%+v", limits)
@@ -220,13 +224,47 @@ func TestHotShards_LoopsAreBusyWithNoneInParticular_LimitsNone(t *testing.T) {
 		"the others want few":  func(_ *GroupDemand, s []ShardDemand) { s[1].Work, s[2].Work = 0.02, 0.02 },
 		"the others have more": func(_ *GroupDemand, s []ShardDemand) { s[1].Work = 0.9 },
 		"it is read":           func(_ *GroupDemand, s []ShardDemand) { s[0].WriteWork = 0.05 },
+		"a hot range in two halves": func(_ *GroupDemand, s []ShardDemand) {
+			s[0].Work, s[0].WriteWork, s[1].Work, s[2].Work = 0.52, 0.52, 0.48, 0
+		},
 	} {
 		_, shards := hotGroup()
 		groups := []GroupDemand{{Group: 1}, {Group: Process, Wait: time.Millisecond}}
 		change(&groups[1], shards)
-		if limits := new(HotShards).Plan(ThrottleKnobs{}, time.Unix(1000, 0), groups, shards); len(limits) != 0 {
-			t.Errorf("%s: %+v", name, limits)
+		h := new(HotShards)
+		for look := range 3 {
+			if limits := h.Plan(ThrottleKnobs{}, time.Unix(1000+5*int64(look), 0), groups, shards); len(limits) != 0 {
+				t.Errorf("%s: %+v", name, limits)
+			}
 		}
+	}
+}
+
+// Others that come on the connections of the writers that are held up are held up with them: that ends the limit soon, for
+// twice as long each time.
+func TestHotShards_OthersAreHeldUpToo_EndsAndRestsLonger(t *testing.T) {
+	r, h := newRound(), new(HotShards)
+	held, rests := 0, []time.Duration{}
+	var ended time.Time
+	for range 1000 {
+		limit := r.plan(t, h)
+		part := 1.0
+		if limit > 0 {
+			if part = limit / 90_000; !ended.IsZero() {
+				rests, ended = append(rests, r.now.Sub(ended)), time.Time{}
+			}
+			held++
+		} else if ended.IsZero() && held > 0 {
+			ended = r.now
+		}
+		for i, writes := range []float64{90_000, 5000, 5000} {
+			s := &r.shards[i]
+			s.Writes, s.Ops = part*writes, part*writes
+			s.Work, s.WriteWork = part*writes/100_000, part*writes/100_000
+		}
+	}
+	if len(rests) < 3 || rests[1] < 2*time.Minute || rests[2] < 4*time.Minute || held > 10*(len(rests)+1) {
+		t.Errorf("held up for %d of 1000 seconds, and left alone for %v", held, rests)
 	}
 }
 

@@ -112,6 +112,7 @@ var mutants = map[string][]guard{
 	"throttle-below-half":          {{folder: "internal/shard/ratekeeper", test: "TestHotShards_HeldUpWritesCostMore_KeepsHalfOfTheFirst"}},
 	"throttle-counts-held-writers": {{folder: "internal/reshard/balancer", test: "TestSumWaits_ThrottledShard_IsLeftOut"}},
 	"throttle-lends-nothing":       {{folder: "internal/shard/ratekeeper", test: "TestHotShards_Throttled_LimitFollowsHowLongOthersWait"}},
+	"throttle-harms-others":        {{folder: "internal/shard/ratekeeper", test: "TestHotShards_OthersAreHeldUpToo_EndsAndRestsLonger"}},
 	"throttle-without-proof":       {{folder: "internal/shard/ratekeeper", test: "TestHotShards_ThrottleDoesNotHelp_EndsAndRests"}},
 	"backoff-ignores-the-time":     {{folder: "hotkey/backoff", test: "TestDo_Refused_NoneAsksBeforeItsTime"}},
 
