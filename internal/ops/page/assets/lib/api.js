@@ -33,7 +33,9 @@ export function signOut() {
 export function takeTokenFromAddress() {
   const found = /^#token=([^&]+)/.exec(location.hash);
   if (!found) return;
-  signIn(decodeURIComponent(found[1]));
+  try {
+    signIn(decodeURIComponent(found[1]));
+  } catch {} // it is no token
   history.replaceState(null, "", location.pathname + location.search + "#/overview");
 }
 
