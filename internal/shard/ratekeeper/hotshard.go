@@ -195,6 +195,7 @@ func (h *HotShards) Plan(k ThrottleKnobs, now time.Time, groups []GroupDemand, s
 			case t != nil && t.group != g.Group || h.throttles[s.Shard] != nil:
 				continue // it is held up already
 			case t != nil:
+				h.candidates[s.Shard] = true // if it ends and others wait again, one look is enough
 				t = h.renew(t, &k, now, g, s, ops-s.Ops)
 			case looks && j < k.PerGroup && g.Wait >= g.longest(&k) && s.WriteWork >= g.leastShare()*work && !now.Before(h.rests[s.Shard].until):
 				if g.Group == Process {
