@@ -370,7 +370,7 @@ type ReliefPlan struct {
 }
 
 // Plan returns what would be done about what the last round has seen. Nothing changes: to measure restarts windows and counts
-// rounds, so that whoever looks often would make the next rounds decide otherwise.
+// rounds, so that frequent looks would change what the next rounds decide.
 func (b *Balancer) Plan(ctx context.Context) (ReliefPlan, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

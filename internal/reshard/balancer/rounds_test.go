@@ -451,7 +451,7 @@ func TestBalancer_SetKnobs_OneIsBad_ChangesNone(t *testing.T) {
 	}
 }
 
-// To look at the plan measures nothing: who looks often must not make the next rounds decide otherwise.
+// To look at the plan measures nothing: frequent looks must not change what the next rounds decide.
 func TestBalancer_Plan_LeavesMeasuresAlone(t *testing.T) {
 	x := newStillBed(t, "")
 	x.work[x.shard("a")] = 0.8

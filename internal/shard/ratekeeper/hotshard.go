@@ -120,7 +120,7 @@ const (
 	// processShare is the part of all work that the writers of a shard have before they are held up for the sake of other groups:
 	// the halves of a hot range, split and moved apart, are no reason to hold up one of them.
 	processShare = 0.67
-	// harmSteps is after how many steps the others must have as many operations as before but for harmShare: what comes on the
+	// harmSteps is after how many steps the others must have as many operations as when it began, less harmShare: what comes on the
 	// same connections as the writers that are held up is held up with them.
 	harmSteps, harmShare = 4, 0.1
 	// proofSteps is after how many steps in which they waited the others must wait less, by helpedShare of what they waited
@@ -223,7 +223,7 @@ func (h *HotShards) renew(t *throttle, k *ThrottleKnobs, now time.Time, g *Group
 	t.steps++
 	switch {
 	case !s.IsAtLimit:
-		return nil // there is nobody to hold up
+		return nil // no writer waits
 	case t.steps >= harmSteps && othersOps < (1-harmShare)*t.othersOps:
 		h.leaveAlone(s.Shard, now)
 		return nil

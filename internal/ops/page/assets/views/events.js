@@ -75,7 +75,7 @@ const auditTones = { done: "ok", failed: "bad", denied: "bad", begun: "info" };
 function audit(rows, ctx) {
   return dataTable({
     id: "audit", noun: "entry", ctx, rows, rowKey: (a) => a.seq, sort: "-time",
-    empty: emptyState("Nobody has changed anything yet"),
+    empty: emptyState("No change so far"),
     columns: [
       { id: "time", title: "When", value: (a) => a.seq, cell: (a) => html`<span class="nowrap">${timeAgo(a.time, ctx)}</span>` },
       { id: "who", title: "Who", value: (a) => `${a.who} ${a.claims ?? ""}`, cell: (a) => html`${a.who}${a.claims ? html` <span class="muted" title="By its own account">${clip(a.claims, 40)}</span>` : nothing}` },
